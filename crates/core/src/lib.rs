@@ -1,0 +1,1 @@
+//! CUDA resources that a program can hold for weeks.

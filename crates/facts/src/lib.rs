@@ -1,0 +1,1 @@
+//! Conformance probes: one set of questions to any CUDA driver.

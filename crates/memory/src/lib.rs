@@ -1,0 +1,1 @@
+//! Stream-ordered CUDA memory: pools, buffers, host buffers and the copies between them.

@@ -1,0 +1,1 @@
+//! One test body for both drivers, the simulated and the real one.

@@ -1,0 +1,2 @@
+/* cuda.h includes <stdlib.h> for size_t alone. */
+#include <stddef.h>

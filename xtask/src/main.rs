@@ -1,0 +1,3 @@
+//! `cargo xtask`: everything that the project does to itself.
+
+fn main() {}

@@ -6,4 +6,7 @@ mod report;
 
 pub use current::Current;
 pub use object::{Object, ObjectKind};
-pub use report::{CudaWarning, Fate, WarningKind};
+pub use report::{
+    Action, Capture, Counts, CudaWarning, Deny, Fate, Filter, Reports, Rule, Sink, UnknownAction,
+    WarningKind,
+};

@@ -1,4 +1,4 @@
-//! Text without the heap: a few bytes inside a warning.
+//! Text without the heap: a few bytes inside a warning, or a line on the stack for a sink to write.
 
 use std::fmt;
 
@@ -82,9 +82,41 @@ impl<const N: usize> fmt::Debug for Text<N> {
     }
 }
 
+/// A line that is written piece by piece, as [`Text`] is; once something was cut, it takes nothing more.
+pub(crate) struct Line<const N: usize> {
+    text: Text<N>,
+    is_cut: bool,
+}
+
+impl<const N: usize> Line<N> {
+    /// An empty line.
+    pub(crate) const fn new() -> Self {
+        Self { text: Text::EMPTY, is_cut: false }
+    }
+
+    /// Ends the line with a newline, for which its last characters give way if need be.
+    pub(crate) fn end(mut self) -> Text<N> {
+        if usize::from(self.text.len) == N {
+            self.text.cut(N - 1);
+        }
+        self.text.append('\n');
+        self.text
+    }
+}
+
+impl<const N: usize> fmt::Write for Line<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if !self.is_cut {
+            self.is_cut = !self.text.push(text);
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fmt::Write as _;
 
     #[test]
     fn a_text_that_fits_stays_whole() {
@@ -107,7 +139,30 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_added_to_a_line_after_a_cut() {
+        let mut line = Line::<16>::new();
+        write!(line, "12345678901234567").unwrap();
+        write!(line, "8").unwrap();
+        assert_eq!(line.end().as_str(), "123456789012…\n");
+    }
+
+    #[test]
     fn control_characters_become_spaces() {
         assert_eq!(Text::<16>::new("a\nb\tc\u{7f}d\u{85}").as_str(), "a b c d ");
+    }
+
+    #[test]
+    fn a_line_always_has_room_for_its_end() {
+        for (text, line) in [
+            ("1234", "1234\n"),
+            ("1234567", "1234567\n"),
+            ("12345678", "1234…\n"),
+            ("123456789", "1234…\n"),
+            ("ääää", "ää…\n"),
+        ] {
+            let mut buffer = Line::<8>::new();
+            write!(buffer, "{text}").unwrap();
+            assert_eq!(buffer.end().as_str(), line);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A failure that can't be returned: plain data, made without the heap, which formats itself when it is printed.
 
-use super::text::Text;
+use super::{foreign::panic_text, text::Text};
 use crate::{Current, Object, ObjectKind};
 use cuhold_driver_sys::{CUresult, Call, Failure};
 use std::{any::Any, fmt};
@@ -113,12 +113,7 @@ impl CudaWarning {
 
     /// Foreign code panicked, and the panic had to end there; keeps the head of the panic's text.
     pub fn panicked(object: Object, payload: &(dyn Any + Send)) -> Self {
-        let text = payload
-            .downcast_ref::<&'static str>()
-            .copied()
-            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let new = Self::new(WarningKind::Panicked, object);
-        new.with_text(text.unwrap_or("the panic has no text"))
+        Self::new(WarningKind::Panicked, object).with_text(panic_text(payload))
     }
 
     /// Something that no call answered: a broken invariant, a closure that the driver never called.

@@ -20,6 +20,8 @@ mod function;
 mod generated;
 mod hook;
 pub mod list;
+mod load;
+pub mod process;
 mod raw;
 mod status;
 
@@ -37,4 +39,5 @@ pub use api::{DriverApi, Life};
 pub use calls::{Calls, Failure};
 pub use function::{Call, CaptureRule, Columns, ContextUse, Function, Kind, Version, Waits};
 pub use hook::{Bits, CallCounts, CallLog, Effect, Entry, Fault, Faults, Hook, Hooked, Verdict};
+pub use load::{Attempt, Libcuda, LoadError, Reason};
 pub use status::CUresult;

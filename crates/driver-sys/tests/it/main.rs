@@ -1,0 +1,14 @@
+//! The loader and what it knows of the process, against small libraries that are built while the tests run.
+//!
+//! Each test builds the library it needs by `rustc` ([`fake`]). What needs a process of its own (variables, a fork, an
+//! exit) runs this binary again with nothing but that test in it ([`alone`]).
+
+#[cfg(test)]
+mod alone;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod libcuda;
+#[cfg(unix)]
+#[cfg(test)]
+mod process;

@@ -1,1 +1,49 @@
 //! The CUDA driver without a GPU: it answers like the driver, measured, and derives its answers from state.
+//!
+//! ```text
+//!   Sim ─► Hooked ( CallLog, Faults ) ─► World { one state, one lock }
+//!    ├── audits: violations, leaks, live objects
+//!    └── controls: steps, clock, faults, exit, forked child
+//! ```
+//!
+//! [`Sim`] implements [`DriverApi`](cuhold_driver_sys::DriverApi), so that everything above the driver runs on it
+//! unchanged; no number of them in one process disturb each other.
+//!
+//! # What it promises
+//! - Every function listed in [`Sim::simulated`] answers with the statuses that a real driver was measured to answer
+//!   with, where it was measured, and else with the documented ones; each other function answers
+//!   [`MISSING`](cuhold_driver_sys::CUresult::MISSING).
+//! - What crashes a real driver, or is undefined there, is a [`Violation`] and an error, never undefined behaviour.
+//! - Nothing happens by itself: no thread is started. Work on streams runs on the thread that waits for it or steps it,
+//!   in an order that depends on nothing but the calls and [`SimOptions::seed`].
+//!
+//! # What it doesn't model
+//! - Time: a clock moves a microsecond with each piece of work, and as it is told.
+//! - What the real driver does on a stale handle: it may crash or take it for another object. [`SimOptions`] can make
+//!   handles be reused; a stale one then names the new object, as there.
+//! - Other processes: what is exported for them can't be opened.
+//! - Instantiated graphs, green contexts, arrays, textures, graphics, external memory, virtual memory, linking.
+//!
+//! Start reading at [`Sim`], then the modules `world` (the turn that each call takes), `queue` and `run` (asynchrony),
+//! `capture` (what captures forbid).
+
+mod audit;
+mod capture;
+mod code;
+mod context;
+mod device;
+mod driver;
+mod event;
+mod graph;
+mod memory;
+mod options;
+mod queue;
+mod run;
+mod sim;
+mod stream;
+mod world;
+
+pub use audit::{CallSite, Leak, ObjectKind, Violation, ViolationKind};
+pub use cuhold_driver_sys;
+pub use options::{DeviceOptions, SimOptions};
+pub use sim::Sim;

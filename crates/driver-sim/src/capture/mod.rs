@@ -1,0 +1,284 @@
+//! Stream capture: begun, asked about, ended; and the thread's capture mode.
+//!
+//! `state.rs` is what is captured, `rules.rs` what captures forbid.
+//!
+//! Source: CUDA Driver API 13.x, "Stream Management", capture; the endings as measured:
+//!
+//! | `cuStreamEndCapture` on | answers | the capture |
+//! |---|---|---|
+//! | a stream that isn't captured | 401 | – |
+//! | a fork | 903 | invalidated |
+//! | an invalidated capture's origin, from any thread | 901, null graph | over, its graph destroyed |
+//! | a non-relaxed one, from another thread | 908, null graph | over, its graph destroyed |
+//! | an origin with unjoined work elsewhere | 904, null graph | over, its graph destroyed |
+//! | else | success | over; the graph is the caller's |
+
+mod rules;
+mod state;
+
+use cuhold_driver_sys::ffi::*;
+
+pub(crate) use state::{CaptureId, Captures};
+
+use self::state::{Capture, Member};
+use crate::{
+    graph::{Graph, GraphNode},
+    queue::Ordering,
+    stream::Target,
+    world::{Answer, In, Key, Out, Turn},
+};
+
+type Mode = CUstreamCaptureMode;
+type Status = CUstreamCaptureStatus;
+
+fn mode_is_valid(mode: Mode) -> Answer {
+    if mode.0 <= Mode::CU_STREAM_CAPTURE_MODE_RELAXED.0 {
+        Ok(())
+    } else {
+        Err(CUresult::INVALID_VALUE)
+    }
+}
+
+pub(crate) fn begin(turn: &mut Turn<'_>, stream: CUstream, mode: Mode) -> Answer {
+    let target = may_begin(turn, stream, mode)?;
+    let site = turn.site;
+    let graph = turn.state.graphs.insert(site, Graph::default());
+    begin_in(turn, target, mode, graph, Vec::new());
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "C's signature")]
+pub(crate) fn begin_to_graph(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    graph: CUgraph,
+    dependencies: In<CUgraphNode>,
+    _edges: In<CUgraphEdgeData>,
+    count: usize,
+    mode: Mode,
+) -> Answer {
+    let target = may_begin(turn, stream, mode)?;
+    let graph = turn.graph(graph)?;
+    if turn.state.graphs.get(graph).is_some_and(|graph| graph.capture.is_some()) {
+        return Err(CUresult::ILLEGAL_STATE);
+    }
+    let set = nodes_of(turn, graph, dependencies, count)?;
+    begin_in(turn, target, mode, graph, set);
+    Ok(())
+}
+
+fn may_begin(turn: &mut Turn<'_>, stream: CUstream, mode: Mode) -> Result<Target, CUresult> {
+    let target = turn.stream(stream)?;
+    turn.not_lost()?;
+    mode_is_valid(mode)?;
+    if turn.state.queues.ordering(target.queue) == Some(Ordering::Legacy) {
+        return Err(CUresult::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    if turn.is_capturing(target) {
+        return Err(CUresult::ILLEGAL_STATE);
+    }
+    Ok(target)
+}
+
+fn begin_in(
+    turn: &mut Turn<'_>,
+    target: Target,
+    mode: Mode,
+    graph: Key<Graph>,
+    set: Vec<Key<GraphNode>>,
+) {
+    let origin = target.queue;
+    let owner = turn.thread;
+    let members = [(origin, Member { set, lent: Vec::new() })].into();
+    let capture = Capture { graph, origin, mode, owner, invalidated: false, members };
+    let state = &mut *turn.state;
+    let id = state.captures.begin(capture);
+    if let Some(graph) = state.graphs.get_mut(graph) {
+        graph.capture = Some(id);
+    }
+}
+
+/// The nodes in an array of the caller, all of this graph.
+#[expect(unsafe_code, reason = "reads an array of the caller")]
+fn nodes_of(
+    turn: &mut Turn<'_>,
+    graph: Key<Graph>,
+    nodes: In<CUgraphNode>,
+    count: usize,
+) -> Result<Vec<Key<GraphNode>>, CUresult> {
+    // SAFETY: `count` is what the caller says that its array holds.
+    let nodes = unsafe { nodes.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
+    let mut keys = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let key = turn.find(|state| &state.nodes, node.addr(), CUresult::INVALID_VALUE)?;
+        if turn.state.nodes.get(key).is_none_or(|node| node.graph != graph) {
+            return Err(CUresult::INVALID_VALUE);
+        }
+        keys.push(key);
+    }
+    Ok(keys)
+}
+
+pub(crate) fn end(turn: &mut Turn<'_>, stream: CUstream, out: Out<CUgraph>) -> Answer {
+    let target = turn.stream(stream)?;
+    let out = out.required()?;
+    let id = turn.state.captures.of(target.queue).ok_or(CUresult::ILLEGAL_STATE)?;
+    out.write(CUgraph::NULL);
+    let state = &mut *turn.state;
+    let Some(capture) = state.captures.get_mut(id) else { return Err(CUresult::ILLEGAL_STATE) };
+    if capture.origin != target.queue {
+        capture.invalidated = true;
+        return Err(CUresult::STREAM_CAPTURE_UNMATCHED);
+    }
+    let refused = if capture.invalidated {
+        Some(CUresult::STREAM_CAPTURE_INVALIDATED)
+    } else if capture.owner != turn.site.thread && !capture.is_relaxed() {
+        Some(CUresult::STREAM_CAPTURE_WRONG_THREAD)
+    } else if capture.has_unjoined(&state.nodes) {
+        Some(CUresult::STREAM_CAPTURE_UNJOINED)
+    } else {
+        None
+    };
+    if let Some(status) = refused {
+        let site = turn.site;
+        turn.state.drop_capture(id, site);
+        return Err(status);
+    }
+    let graph = capture.graph;
+    state.captures.end(id);
+    if let Some(graph) = state.graphs.get_mut(graph) {
+        graph.capture = None;
+    }
+    out.write(CUgraph::from_addr(graph.raw()));
+    Ok(())
+}
+
+fn status_of(turn: &Turn<'_>, target: Target) -> Status {
+    let capture = turn.state.captures.of(target.queue).and_then(|id| turn.state.captures.get(id));
+    match capture {
+        None => Status::CU_STREAM_CAPTURE_STATUS_NONE,
+        Some(capture) if capture.invalidated => Status::CU_STREAM_CAPTURE_STATUS_INVALIDATED,
+        Some(_) => Status::CU_STREAM_CAPTURE_STATUS_ACTIVE,
+    }
+}
+
+pub(crate) fn is_capturing(turn: &mut Turn<'_>, stream: CUstream, status: Out<Status>) -> Answer {
+    let status = status.required()?;
+    let target = turn.stream(stream)?;
+    turn.not_implicit_to_ask(target)?;
+    status.write(status_of(turn, target));
+    Ok(())
+}
+
+/// The arrays that are lent out stay as they are until the stream is asked again, or its capture ends.
+#[expect(clippy::too_many_arguments, reason = "C's signature")]
+pub(crate) fn info_v3(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    status: Out<Status>,
+    id_out: Out<cuuint64_t>,
+    graph_out: Out<CUgraph>,
+    dependencies_out: Out<*const CUgraphNode>,
+    edges_out: Out<*const CUgraphEdgeData>,
+    count_out: Out<usize>,
+) -> Answer {
+    // Edges without data are all that the simulator makes; the driver then answers null (a choice).
+    info_v2(turn, stream, status, id_out, graph_out, dependencies_out, count_out)?;
+    edges_out.write(std::ptr::null());
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "C's signature")]
+pub(crate) fn info_v2(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    status: Out<Status>,
+    id_out: Out<cuuint64_t>,
+    graph_out: Out<CUgraph>,
+    dependencies_out: Out<*const CUgraphNode>,
+    count_out: Out<usize>,
+) -> Answer {
+    let status = status.required()?;
+    let target = turn.stream(stream)?;
+    turn.not_implicit_to_ask(target)?;
+    status.write(status_of(turn, target));
+    let state = &mut *turn.state;
+    let id = state.captures.of(target.queue);
+    let capture =
+        id.and_then(|id| state.captures.get_mut(id)).filter(|capture| !capture.invalidated);
+    let Some(capture) = capture else {
+        // Only the status is defined where no valid capture is under way; the rest says "nothing".
+        id_out.write(0);
+        graph_out.write(CUgraph::NULL);
+        dependencies_out.write(std::ptr::null());
+        count_out.write(0);
+        return Ok(());
+    };
+    id_out.write(id.map_or(0, |id| id.0));
+    graph_out.write(CUgraph::from_addr(capture.graph.raw()));
+    if let Some(member) = capture.members.get_mut(&target.queue) {
+        member.lent = member.set.iter().map(|node| CUgraphNode::from_addr(node.raw())).collect();
+        dependencies_out.write(member.lent.as_ptr());
+        count_out.write(member.lent.len());
+    }
+    Ok(())
+}
+
+pub(crate) fn update_v2(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    dependencies: Out<CUgraphNode>,
+    _edges: In<CUgraphEdgeData>,
+    count: usize,
+    flags: c_uint,
+) -> Answer {
+    update(turn, stream, dependencies, count, flags)
+}
+
+/// Adds to what the stream's next work depends on, or replaces it.
+pub(crate) fn update(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    dependencies: Out<CUgraphNode>,
+    count: usize,
+    flags: c_uint,
+) -> Answer {
+    const ADD: c_uint =
+        CUstreamUpdateCaptureDependencies_flags::CU_STREAM_ADD_CAPTURE_DEPENDENCIES.0;
+    const SET: c_uint =
+        CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES.0;
+    let target = turn.stream(stream)?;
+    let id = turn.capture_usable(target)?.ok_or(CUresult::ILLEGAL_STATE)?;
+    if flags != ADD && flags != SET {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let graph = turn.state.captures.get(id).map(|capture| capture.graph);
+    let graph = graph.ok_or(CUresult::ILLEGAL_STATE)?;
+    let nodes = nodes_of(turn, graph, dependencies.as_in(), count)?;
+    let capture = turn.state.captures.get_mut(id);
+    let Some(member) = capture.and_then(|c| c.members.get_mut(&target.queue)) else {
+        return Err(turn.broken("capture"));
+    };
+    if flags == SET {
+        member.set.clear();
+    }
+    for node in nodes {
+        if !member.set.contains(&node) {
+            member.set.push(node);
+        }
+    }
+    Ok(())
+}
+
+/// Swaps the thread's mode with the caller's. A value that is no mode is taken without a word (measured) and changes
+/// nothing.
+pub(crate) fn exchange_mode(turn: &mut Turn<'_>, mode: Out<Mode>) -> Answer {
+    let mode = mode.required()?;
+    let thread = turn.thread;
+    let old = turn.state.threads.mode(thread);
+    if let Some(new) = mode.read().filter(|new| mode_is_valid(*new).is_ok() && *new != old) {
+        turn.state.threads.get_mut(thread).mode = new;
+    }
+    mode.write(old);
+    Ok(())
+}

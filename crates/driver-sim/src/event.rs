@@ -1,0 +1,276 @@
+//! Events: a place in a stream's work, remembered.
+//!
+//! ```text
+//!   never recorded ──record──► recorded(point, serial) ──work done──► with a time
+//!                  └─record on a captured stream──► captured(capture, nodes)
+//! ```
+//!
+//! An event that was never recorded counts as done. One that was recorded in a capture answers `CAPTURED_EVENT` while
+//! that capture is valid, which invalidates it, and `INVALID_VALUE` afterwards, until it is recorded again (measured).
+//!
+//! Source: CUDA Driver API 13.x, "Event Management".
+
+use cuhold_driver_sys::ffi::*;
+
+use crate::{
+    audit::{ObjectKind, ViolationKind},
+    capture::CaptureId,
+    context::Context,
+    graph::{GraphNode, NodeKind},
+    queue::{Point, Work},
+    stream::Target,
+    world::{Absent, Answer, Ending, Key, Out, State, Turn},
+};
+
+const TIMING_OFF: c_uint = CUevent_flags::CU_EVENT_DISABLE_TIMING.0;
+const INTERPROCESS: c_uint = CUevent_flags::CU_EVENT_INTERPROCESS.0;
+const FLAGS: c_uint = CUevent_flags::CU_EVENT_BLOCKING_SYNC.0 | TIMING_OFF | INTERPROCESS;
+const EXTERNAL: c_uint = CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL.0;
+
+/// An event.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) context: Key<Context>,
+    flags: c_uint,
+    /// Counts records, so that the time of an older one isn't taken for the newest one's.
+    serial: u64,
+    pub(crate) record: Record,
+}
+
+/// What an event's last record was.
+#[derive(Clone, Debug)]
+pub(crate) enum Record {
+    Never,
+    /// On a stream: done once the point is reached, and then at the time in nanoseconds.
+    On {
+        point: Point,
+        time_ns: Option<u64>,
+    },
+    /// On a captured stream, behind these nodes.
+    Captured {
+        capture: CaptureId,
+        after: Vec<Key<GraphNode>>,
+    },
+}
+
+impl State {
+    /// The record with this serial of an event was reached just now.
+    pub(crate) fn event_happened(&mut self, event: Key<Event>, serial: u64) {
+        let now = self.now_ns;
+        let Some(event) = self.events.get_mut(event).filter(|event| event.serial == serial) else {
+            return;
+        };
+        if let Record::On { time_ns, .. } = &mut event.record {
+            *time_ns = Some(now);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// The live event with this handle.
+    pub(crate) fn event(&mut self, raw: CUevent) -> Result<Key<Event>, CUresult> {
+        let status = match self.state.events.absent(raw.addr()) {
+            Absent::Ended(Some(grave)) => self.status_of_gone(grave),
+            _ => CUresult::INVALID_HANDLE,
+        };
+        self.find(|state| &state.events, raw.addr(), status)
+    }
+
+    pub(crate) fn event_data(&mut self, key: Key<Event>) -> Result<&mut Event, CUresult> {
+        self.state.events.get_mut(key).ok_or(CUresult::INVALID_HANDLE)
+    }
+
+    /// Two objects of different contexts: `INVALID_HANDLE` (measured), and a violation.
+    fn same_context(&mut self, event: Key<Event>, other: Key<Context>) -> Answer {
+        if self.event_data(event)?.context == other {
+            return Ok(());
+        }
+        let object = Some((ObjectKind::Event, event.raw() as u64));
+        self.violate(ViolationKind::WrongContext, object, "");
+        Err(CUresult::INVALID_HANDLE)
+    }
+
+    /// The point that an event's last record stands for; `None` if there is nothing to wait for.
+    fn event_point(&mut self, event: Key<Event>) -> Result<Option<Point>, CUresult> {
+        match self.event_data(event)?.record.clone() {
+            Record::Never => Ok(None),
+            Record::On { point, .. } => Ok(Some(point)),
+            Record::Captured { capture, .. } => Err(self.captured_event_asked(capture)),
+        }
+    }
+}
+
+pub(crate) fn create(turn: &mut Turn<'_>, out: Out<CUevent>, flags: c_uint) -> Answer {
+    let out = out.required()?;
+    let context = turn.current()?;
+    turn.not_lost()?;
+    let timed_ipc = flags & INTERPROCESS != 0 && flags & TIMING_OFF == 0;
+    if flags & !FLAGS != 0 || timed_ipc {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let site = turn.site;
+    let event = Event { context, flags, serial: 0, record: Record::Never };
+    out.write(CUevent::from_addr(turn.state.events.insert(site, event).raw()));
+    Ok(())
+}
+
+/// Never waits: what waits for the event's record goes on waiting for it.
+pub(crate) fn destroy(turn: &mut Turn<'_>, event: CUevent) -> Answer {
+    if event.is_null() {
+        return Err(CUresult::INVALID_HANDLE);
+    }
+    // A lost driver destroys nothing, and says so the second time as well (measured).
+    turn.not_lost()?;
+    let key = turn.event(event)?;
+    let site = turn.site;
+    turn.state.events.remove(key, site, Ending::Destroyed);
+    Ok(())
+}
+
+pub(crate) fn record(turn: &mut Turn<'_>, event: CUevent, stream: CUstream) -> Answer {
+    record_with_flags(turn, event, stream, 0)
+}
+
+pub(crate) fn record_with_flags(
+    turn: &mut Turn<'_>,
+    event: CUevent,
+    stream: CUstream,
+    flags: c_uint,
+) -> Answer {
+    let event = turn.event(event)?;
+    let target = turn.stream(stream)?;
+    turn.same_context(event, target.context)?;
+    turn.not_lost()?;
+    let external = flags == EXTERNAL && turn.is_capturing(target);
+    if flags != 0 && !external {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    if external {
+        return turn.enqueue(target, NodeKind::EventRecord, Work::Marker);
+    }
+    if let Some((capture, after)) = turn.captured_place(target)? {
+        turn.event_data(event)?.record = Record::Captured { capture, after };
+        return Ok(());
+    }
+    record_on(turn, event, target)
+}
+
+fn record_on(turn: &mut Turn<'_>, event: Key<Event>, target: Target) -> Answer {
+    let data = turn.event_data(event)?;
+    data.serial += 1;
+    let serial = data.serial;
+    let (point, at_once) =
+        turn.state.queues.submit(target.queue, Work::Record { event, serial }, &[]);
+    turn.event_data(event)?.record = Record::On { point, time_ns: None };
+    if at_once.is_some() {
+        turn.state.event_happened(event, serial);
+    }
+    Ok(())
+}
+
+pub(crate) fn query(turn: &mut Turn<'_>, event: CUevent) -> Answer {
+    let event = turn.event(event)?;
+    turn.not_lost()?;
+    let point = turn.event_point(event)?;
+    turn.check_capture()?;
+    let Some(point) = point.filter(|point| !turn.state.queues.is_reached(*point)) else {
+        return Ok(());
+    };
+    if turn.state.options.queries_advance {
+        turn.advance(point.queue);
+    }
+    Err(CUresult::NOT_READY)
+}
+
+pub(crate) fn synchronize(turn: &mut Turn<'_>, event: CUevent) -> Answer {
+    let event = turn.event(event)?;
+    turn.not_lost()?;
+    let point = turn.event_point(event)?;
+    turn.check_capture()?;
+    point.map_or(Ok(()), |point| turn.complete(point))
+}
+
+/// The time between two events; both of one context, with timing, recorded and done.
+pub(crate) fn elapsed_time(
+    turn: &mut Turn<'_>,
+    milliseconds: Out<f32>,
+    start: CUevent,
+    end: CUevent,
+) -> Answer {
+    let milliseconds = milliseconds.required()?;
+    let (start, end) = (turn.event(start)?, turn.event(end)?);
+    let context = turn.event_data(start)?.context;
+    turn.same_context(end, context)?;
+    turn.not_lost()?;
+    let (from, to) = (recorded(turn, start)?, recorded(turn, end)?);
+    let (Some(from), Some(to)) = (from, to) else { return Err(CUresult::NOT_READY) };
+    milliseconds.write(to_milliseconds(from, to));
+    Ok(())
+}
+
+/// When a record happened, `None` if it hasn't yet; `INVALID_HANDLE` for events without one or without timing.
+fn recorded(turn: &mut Turn<'_>, event: Key<Event>) -> Result<Option<u64>, CUresult> {
+    let event = turn.event_data(event)?;
+    match event.record {
+        Record::On { time_ns, .. } if event.flags & TIMING_OFF == 0 => Ok(time_ns),
+        _ => Err(CUresult::INVALID_HANDLE),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "C's answer is a float; half a microsecond of resolution is documented"
+)]
+fn to_milliseconds(from: u64, to: u64) -> f32 {
+    let (sign, distance) = if to >= from { (1.0, to - from) } else { (-1.0, from - to) };
+    (sign * distance as f64 / 1e6) as f32
+}
+
+/// A handle for another process. The simulator is one process: such a handle opens nowhere in it.
+pub(crate) fn ipc_handle(
+    turn: &mut Turn<'_>,
+    handle: Out<CUipcEventHandle>,
+    event: CUevent,
+) -> Answer {
+    let handle = handle.required()?;
+    let event = turn.event(event)?;
+    turn.not_lost()?;
+    if turn.event_data(event)?.flags & INTERPROCESS == 0 {
+        return Err(CUresult::INVALID_HANDLE);
+    }
+    let mut reserved = [0; 64];
+    for (to, from) in reserved.iter_mut().zip(event.id().to_ne_bytes()) {
+        *to = c_char::from_ne_bytes([from]);
+    }
+    handle.write(CUipcEventHandle { reserved });
+    Ok(())
+}
+
+/// Makes later work of the stream wait for what the event's last record stands for *now*.
+pub(crate) fn stream_wait(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    event: CUevent,
+    flags: c_uint,
+) -> Answer {
+    let target = turn.stream(stream)?;
+    let event = turn.event(event)?;
+    turn.not_lost()?;
+    let external = flags == EXTERNAL && turn.is_capturing(target);
+    if flags != 0 && !external {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    if external {
+        return turn.enqueue(target, NodeKind::EventWait, Work::Marker);
+    }
+    match turn.event_data(event)?.record.clone() {
+        Record::Never => turn.capture_usable(target).map(|_capturing| ()),
+        Record::Captured { capture, after } => turn.join_capture(target, capture, &after),
+        Record::On { point, .. } => {
+            turn.isolated(target)?;
+            turn.submit(target, Work::Marker, &[point]);
+            Ok(())
+        }
+    }
+}

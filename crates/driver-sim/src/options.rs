@@ -1,0 +1,74 @@
+//! What a simulated driver is like: its devices, its version, and how work proceeds.
+
+use cuhold_driver_sys::{Call, Version, ffi::c_void};
+
+/// One simulated device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DeviceOptions {
+    /// What `cuDeviceGetName` answers.
+    pub name: String,
+    /// The device's memory, in bytes.
+    pub memory_bytes: usize,
+    /// The compute capability: major and minor.
+    pub compute_capability: (i32, i32),
+    /// The number of multiprocessors.
+    pub multiprocessors: i32,
+}
+
+impl Default for DeviceOptions {
+    /// Modelled on the device that the facts were measured on, with 16 GiB.
+    fn default() -> Self {
+        Self {
+            name: "cuhold simulated device".to_owned(),
+            memory_bytes: 16 << 30,
+            compute_capability: (9, 0),
+            multiprocessors: 132,
+        }
+    }
+}
+
+/// How a simulated driver is set up.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SimOptions {
+    /// The devices. None is possible: then `cuInit` answers `NO_DEVICE`.
+    pub devices: Vec<DeviceOptions>,
+    /// What `cuDriverGetVersion` answers. Forms that a driver of this version lacks answer *missing*.
+    pub driver_version: Version,
+    /// Whether every two devices can reach each other's memory.
+    pub peer_access: bool,
+    /// Whether the value of a destroyed handle is given again, to the next object of its kind.
+    pub reuse_handles: bool,
+    /// Whether a query that answers `NOT_READY` lets one piece of queued work complete after it. Off, work completes
+    /// only at a wait or when it is stepped, and a loop around a query doesn't end.
+    pub queries_advance: bool,
+    /// Draws the order in which independent streams proceed, where more than one could.
+    pub seed: u64,
+    /// What `cuGetProcAddress` answers with for a form that is simulated. Without it no symbol is found, since the
+    /// simulated driver itself has no C functions.
+    pub symbols: Option<fn(Call) -> *mut c_void>,
+}
+
+impl Default for SimOptions {
+    /// One device, driver 13.0, handles never reused.
+    fn default() -> Self {
+        Self {
+            devices: vec![DeviceOptions::default()],
+            driver_version: Version(13_000),
+            peer_access: true,
+            reuse_handles: false,
+            queries_advance: false,
+            seed: 1,
+            symbols: None,
+        }
+    }
+}
+
+impl SimOptions {
+    /// The default with `count` devices alike.
+    #[must_use]
+    pub fn with_devices(count: usize) -> Self {
+        Self { devices: vec![DeviceOptions::default(); count], ..Self::default() }
+    }
+}

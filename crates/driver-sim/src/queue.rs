@@ -1,0 +1,288 @@
+//! Queued work: one queue a stream, first in first out, and what waits for what between queues.
+//!
+//! ```text
+//!   submitted ─► items (each may wait for points of other queues) ─► front runs ─► completed
+//! ```
+//!
+//! A [`Point`] is a place in a queue: it is reached once as many items have completed. An item waits only for points
+//! that were there before it, so there are no cycles. Nothing in this file runs anything: [`Queues::next`] says which
+//! queue's front comes next towards a goal, and `run.rs` runs it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+};
+
+use cuhold_driver_sys::{CUresult, ffi::CUhostFn};
+
+use crate::{
+    context::Context,
+    event::Event,
+    world::{Key, State, UserData, World},
+};
+
+/// Which queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct QueueId(u64);
+
+/// A place in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Point {
+    pub(crate) queue: QueueId,
+    position: u64,
+}
+
+/// Work on state of the world: done with the world locked.
+pub(crate) type OnState = Box<dyn FnOnce(&mut State) -> Result<(), CUresult> + Send>;
+
+/// Code of the caller: run with nothing locked, and forbidden to call the driver.
+pub(crate) type OnCaller = Box<dyn FnOnce(&World) -> Result<(), CUresult> + Send>;
+
+/// One piece of work. A failing one is a fault of the device: it ends everything (see `run.rs`).
+pub(crate) enum Work {
+    /// Nothing by itself: a place to wait for, or a wait.
+    Marker,
+    /// An event's record, which takes the time.
+    Record { event: Key<Event>, serial: u64 },
+    /// A host function. Those of one context run one at a time.
+    Host { function: CUhostFn, data: UserData },
+    /// A stream callback, which is also called after a fault, with the status.
+    #[expect(dead_code, reason = "for copies and fills, which are about to come")]
+    OnState(OnState),
+    /// A kernel.
+    #[expect(dead_code, reason = "for kernels, which are about to come")]
+    OnCaller(OnCaller),
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Marker => "Marker",
+            Self::Record { .. } => "Record",
+            Self::Host { .. } => "Host",
+            Self::OnState(_) => "OnState",
+            Self::OnCaller(_) => "OnCaller",
+        })
+    }
+}
+
+/// How a queue is ordered against the legacy default stream of its context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ordering {
+    /// It is the legacy stream.
+    Legacy,
+    /// Each waits for the other.
+    Blocking,
+    /// Not at all.
+    NonBlocking,
+}
+
+#[derive(Debug)]
+struct Item {
+    work: Work,
+    after: Vec<Point>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    context: Key<Context>,
+    ordering: Ordering,
+    items: VecDeque<Item>,
+    submitted: u64,
+    completed: u64,
+    /// The front was taken and hasn't completed.
+    running: bool,
+    /// No stream submits to it any more; it goes when it is empty.
+    closed: bool,
+}
+
+impl Queue {
+    fn is_idle(&self) -> bool {
+        self.completed == self.submitted
+    }
+}
+
+/// What comes next towards a goal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// The goal is reached.
+    Done,
+    /// The front of this queue.
+    Run(QueueId),
+    /// Another thread runs what has to complete first.
+    Busy,
+}
+
+/// All queues of the world.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    ids: u64,
+    map: BTreeMap<QueueId, Queue>,
+}
+
+impl Queues {
+    pub(crate) fn open(&mut self, context: Key<Context>, ordering: Ordering) -> QueueId {
+        self.ids += 1;
+        let id = QueueId(self.ids);
+        let items = VecDeque::new();
+        self.map.insert(
+            id,
+            Queue {
+                context,
+                ordering,
+                items,
+                submitted: 0,
+                completed: 0,
+                running: false,
+                closed: false,
+            },
+        );
+        id
+    }
+
+    /// Lets a queue go once its work is done.
+    pub(crate) fn close(&mut self, id: QueueId) {
+        if let Some(queue) = self.map.get_mut(&id) {
+            queue.closed = true;
+            if queue.is_idle() {
+                self.map.remove(&id);
+            }
+        }
+    }
+
+    /// Appends work that waits for `after` and, by the rules of the legacy stream, for what else it must.
+    ///
+    /// A marker or a record with nothing before it completes at once; then the point returned is reached already, and
+    /// the work comes back to be run.
+    pub(crate) fn submit(
+        &mut self,
+        id: QueueId,
+        work: Work,
+        after: &[Point],
+    ) -> (Point, Option<Work>) {
+        let mut pending: Vec<Point> =
+            after.iter().copied().filter(|point| !self.is_reached(*point)).collect();
+        pending.extend(self.legacy_dependencies(id));
+        let Some(queue) = self.map.get_mut(&id) else {
+            return (Point { queue: id, position: 0 }, None);
+        };
+        let instant = matches!(work, Work::Marker | Work::Record { .. });
+        queue.submitted += 1;
+        let point = Point { queue: id, position: queue.submitted };
+        if instant && pending.is_empty() && queue.completed + 1 == queue.submitted {
+            queue.completed += 1;
+            return (point, Some(work));
+        }
+        queue.items.push_back(Item { work, after: pending });
+        (point, None)
+    }
+
+    /// The points that work on `id` waits for because of the legacy default stream.
+    fn legacy_dependencies(&self, id: QueueId) -> impl Iterator<Item = Point> {
+        let me = self.map.get(&id).map(|queue| (queue.context, queue.ordering));
+        let scan = me.is_some_and(|(_, ordering)| ordering != Ordering::NonBlocking);
+        self.map
+            .iter()
+            .take(if scan { usize::MAX } else { 0 })
+            .filter(move |(other, queue)| {
+                me.is_some_and(|(context, ordering)| {
+                    let opposite = match ordering {
+                        Ordering::Legacy => Ordering::Blocking,
+                        _ => Ordering::Legacy,
+                    };
+                    **other != id && queue.context == context && queue.ordering == opposite
+                })
+            })
+            .filter(|(_, queue)| !queue.is_idle())
+            .map(|(other, queue)| Point { queue: *other, position: queue.submitted })
+    }
+
+    /// The end of a queue as it is now.
+    pub(crate) fn end(&self, id: QueueId) -> Point {
+        Point { queue: id, position: self.map.get(&id).map_or(0, |queue| queue.submitted) }
+    }
+
+    /// What a wait for the legacy stream, or for any other, has to reach: its end and what that waits for.
+    pub(crate) fn goals(&self, id: QueueId) -> Vec<Point> {
+        std::iter::once(self.end(id)).chain(self.legacy_dependencies(id)).collect()
+    }
+
+    /// The ends of all queues that `which` picks by their context.
+    pub(crate) fn ends(&self, which: impl Fn(Key<Context>) -> bool) -> Vec<Point> {
+        self.map
+            .iter()
+            .filter(|(_, queue)| !queue.is_idle() && which(queue.context))
+            .map(|(id, queue)| Point { queue: *id, position: queue.submitted })
+            .collect()
+    }
+
+    pub(crate) fn is_reached(&self, point: Point) -> bool {
+        self.map.get(&point.queue).is_none_or(|queue| queue.completed >= point.position)
+    }
+
+    /// Which front comes next towards `goal`. `may_run` says whether a host function of a context may start now.
+    pub(crate) fn next(&self, goal: Point, may_run: impl Fn(Key<Context>) -> bool) -> Next {
+        let mut at = goal;
+        loop {
+            if self.is_reached(at) {
+                return Next::Done;
+            }
+            let Some(queue) = self.map.get(&at.queue) else { return Next::Done };
+            if queue.running {
+                return Next::Busy;
+            }
+            let Some(front) = queue.items.front() else { return Next::Done };
+            match front.after.iter().find(|point| !self.is_reached(**point)) {
+                Some(first) => at = *first,
+                None if matches!(front.work, Work::Host { .. }) && !may_run(queue.context) => {
+                    return Next::Busy;
+                }
+                None => return Next::Run(at.queue),
+            }
+        }
+    }
+
+    /// Takes the front of a queue to run it.
+    pub(crate) fn take(&mut self, id: QueueId) -> Option<(Work, Key<Context>)> {
+        let queue = self.map.get_mut(&id)?;
+        let item = queue.items.pop_front()?;
+        queue.running = true;
+        Some((item.work, queue.context))
+    }
+
+    /// The front that was taken has completed.
+    pub(crate) fn finish(&mut self, id: QueueId) {
+        if let Some(queue) = self.map.get_mut(&id) {
+            queue.running = false;
+            queue.completed += 1;
+            if queue.closed && queue.is_idle() {
+                self.map.remove(&id);
+            }
+        }
+    }
+
+    /// Gives up all work that hasn't begun, and hands it back to be dropped where nothing is locked.
+    #[must_use]
+    pub(crate) fn discard(&mut self) -> Vec<Work> {
+        let mut works = Vec::new();
+        for queue in self.map.values_mut() {
+            queue.completed += queue.items.len() as u64;
+            works.extend(queue.items.drain(..).map(|item| item.work));
+        }
+        self.map.retain(|_, queue| !(queue.closed && queue.is_idle()));
+        works
+    }
+
+    /// How many pieces of work wait in all queues.
+    pub(crate) fn pending_all(&self) -> u64 {
+        self.map.values().map(|queue| queue.submitted - queue.completed).sum()
+    }
+
+    pub(crate) fn context(&self, id: QueueId) -> Option<Key<Context>> {
+        self.map.get(&id).map(|queue| queue.context)
+    }
+
+    pub(crate) fn ordering(&self, id: QueueId) -> Option<Ordering> {
+        self.map.get(&id).map(|queue| queue.ordering)
+    }
+}

@@ -1,0 +1,149 @@
+//! Running queued work: on the thread that waits for it, or that steps it, and nowhere else.
+//!
+//! The world is unlocked while code of the caller runs, and that code may not call the driver. Host functions of one
+//! context run one at a time (measured). Work that fails is a fault of the device: it ends all CUDA work of the process,
+//! and what was queued never runs (measured).
+
+#![expect(unsafe_code, reason = "calls host functions of the caller")]
+
+use std::{
+    mem::ManuallyDrop,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use cuhold_driver_sys::{CUresult, ffi::CUhostFn};
+
+use crate::{
+    audit::ViolationKind,
+    context::Context,
+    queue::{Next, OnCaller, Point, QueueId, Work},
+    world::{Answer, Key, Turn, UserData},
+};
+
+/// How far the simulated clock moves with each piece of work, in nanoseconds.
+const WORK_NS: u64 = 1_000;
+
+impl Turn<'_> {
+    /// Runs what has to complete before `goal` is reached. Answers the fatal status if the driver is or gets lost.
+    pub(crate) fn complete(&mut self, goal: Point) -> Answer {
+        loop {
+            self.not_lost()?;
+            match self.next_towards(goal) {
+                Next::Done => return Ok(()),
+                Next::Busy => self.wait_for_progress(),
+                Next::Run(queue) => self.step(queue),
+            }
+        }
+    }
+
+    /// Runs all work of a context, in an order drawn from the seed.
+    pub(crate) fn complete_context(&mut self, context: Key<Context>) -> Answer {
+        self.complete_where(|of| of == context)
+    }
+
+    /// Runs all work of all contexts. A fault isn't this call's to answer.
+    pub(crate) fn complete_everything(&mut self) {
+        // A lost driver has no work left, so that there is nothing more to do.
+        self.complete_where(|_| true).unwrap_or_default();
+    }
+
+    fn complete_where(&mut self, which: impl Fn(Key<Context>) -> bool) -> Answer {
+        loop {
+            self.not_lost()?;
+            let goals = self.state.queues.ends(&which);
+            if goals.is_empty() {
+                return Ok(());
+            }
+            // One step towards a goal drawn at random, so that independent queues interleave.
+            let drawn = self.state.draw();
+            let at = usize::try_from(drawn % goals.len() as u64).unwrap_or_default();
+            let Some(goal) = goals.get(at) else { return Ok(()) };
+            match self.next_towards(*goal) {
+                Next::Run(queue) => self.step(queue),
+                Next::Busy => self.wait_for_progress(),
+                Next::Done => {}
+            }
+        }
+    }
+
+    fn next_towards(&self, goal: Point) -> Next {
+        let running = &self.state.host_running;
+        self.state.queues.next(goal, |context| !running.contains(&context.id()))
+    }
+
+    /// Runs one piece of work of this queue, or of one that it waits for. Says whether something ran.
+    pub(crate) fn advance(&mut self, queue: QueueId) -> bool {
+        match self.next_towards(self.state.queues.end(queue)) {
+            Next::Run(next) => {
+                self.step(next);
+                true
+            }
+            Next::Busy | Next::Done => false,
+        }
+    }
+
+    /// Runs the front of a queue.
+    fn step(&mut self, queue: QueueId) {
+        let Some((work, context)) = self.state.queues.take(queue) else { return };
+        let result = self.perform(work, context);
+        self.state.now_ns += WORK_NS;
+        self.state.queues.finish(queue);
+        if let Err(status) = result {
+            self.lose(status);
+        }
+        self.progressed();
+    }
+
+    pub(crate) fn perform(&mut self, work: Work, context: Key<Context>) -> Answer {
+        match work {
+            Work::Marker => Ok(()),
+            Work::Record { event, serial } => {
+                self.state.event_happened(event, serial);
+                Ok(())
+            }
+            Work::Host { function, data } => {
+                self.state.host_running.push(context.id());
+                self.call_host(function, data);
+                self.state.host_running.retain(|running| *running != context.id());
+                Ok(())
+            }
+            Work::OnState(work) => work(&mut self.state),
+            Work::OnCaller(work) => self.run_caller(work),
+        }
+    }
+
+    /// Calls a function of the caller, as the driver would on a thread of its own. One that panics ends the process by
+    /// Rust's rule for `extern "C"`, before this could catch it.
+    pub(crate) fn call_host(&mut self, function: CUhostFn, data: UserData) {
+        let Some(function) = function else { return };
+        self.unlocked(|| {
+            // SAFETY: *calls back*: the caller promised that the function may be called so.
+            unsafe { function(data.0) };
+        });
+    }
+
+    fn run_caller(&mut self, work: OnCaller) -> Answer {
+        let world = self.world;
+        let ran = self.unlocked(|| catch_unwind(AssertUnwindSafe(|| work(world))));
+        ran.unwrap_or_else(|payload| {
+            self.unlocked(|| drop_caught(payload));
+            self.violate(ViolationKind::Panicked, None, "");
+            Err(CUresult::LAUNCH_FAILED)
+        })
+    }
+
+    /// Ends all CUDA work with a fatal status; the first one stays.
+    pub(crate) fn lose(&mut self, status: CUresult) {
+        self.state.lost.get_or_insert(status);
+        let works = self.state.queues.discard();
+        self.unlocked(|| drop_caught(works));
+        self.progressed();
+    }
+}
+
+/// Drops values of the caller, whose drop may panic. What a panic carries is leaked, since its drop may panic too.
+fn drop_caught<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        let _leaked = ManuallyDrop::new(payload);
+    }
+}

@@ -1,0 +1,231 @@
+//! [`Sim`]: the simulated driver as its users hold it, with its controls and audits.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use cuhold_driver_sys::{
+    Call, CallLog, DriverApi, Faults, Hooked, Life, ffi::*, forward_driver_api,
+};
+
+use crate::{
+    audit::{CallSite, Leak, ObjectKind, Violation},
+    options::SimOptions,
+    world::{SIMULATED, World},
+};
+
+/// A simulated CUDA driver. Clones are the same driver.
+///
+/// Calls go through a call log and a fault injector on their way in; both are off at first.
+#[derive(Clone, Debug)]
+pub struct Sim {
+    shared: Arc<Shared>,
+    /// Whether this handle is how a forked child sees the driver.
+    forked: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    world: World,
+    hooked: Hooked<World, (Arc<CallLog>, Arc<Faults>)>,
+    log: Arc<CallLog>,
+    faults: Arc<Faults>,
+    forked: Forked,
+}
+
+/// The driver in a forked child: every call is counted and answers `NOT_INITIALIZED`, nothing else is touched.
+#[derive(Debug, Default)]
+struct Forked {
+    calls: AtomicU64,
+}
+
+#[expect(unsafe_code, reason = "implements the driver's trait")]
+// SAFETY: *written*: no method answers success. *No unwinding*, *any thread*: each counts and answers.
+unsafe impl DriverApi for Forked {
+    fn life(&self) -> Life {
+        Life::Forked
+    }
+
+    fn unsupported(&self, _: Call) -> CUresult {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        CUresult::NOT_INITIALIZED
+    }
+}
+
+forward_driver_api!(Sim, |this| this.api());
+
+impl Sim {
+    /// One device, driver 13.0; see [`SimOptions`]. Starts no thread.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_options(SimOptions::default())
+    }
+
+    /// A driver set up so.
+    #[must_use]
+    pub fn with_options(options: SimOptions) -> Self {
+        let world = World::new(options);
+        let (log, faults) = (Arc::new(CallLog::new()), Arc::new(Faults::new()));
+        let hooked = Hooked::new(world.clone(), (Arc::clone(&log), Arc::clone(&faults)));
+        let shared = Shared { world, hooked, log, faults, forked: Forked::default() };
+        Self { shared: Arc::new(shared), forked: false }
+    }
+
+    /// The functions that are simulated; each other one answers *missing*.
+    #[must_use]
+    pub fn simulated() -> &'static [Call] {
+        SIMULATED
+    }
+
+    fn api(&self) -> &dyn DriverApi {
+        if self.forked { &self.shared.forked } else { &self.shared.hooked }
+    }
+
+    /// The log of calls; start it to keep them.
+    #[must_use]
+    pub fn log(&self) -> &CallLog {
+        &self.shared.log
+    }
+
+    /// The fault injector.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    /// The violations so far, oldest first; of very many the first ten thousand.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        self.shared.world.state().violations.clone()
+    }
+
+    /// The same, and forgets them.
+    #[must_use]
+    pub fn take_violations(&self) -> Vec<Violation> {
+        std::mem::take(&mut self.shared.world.state().violations)
+    }
+
+    /// Everything that was made and not ended: live objects, retained primary contexts, contexts on the stacks of
+    /// threads. What a context's end took along isn't here, but in [`gone_with_context`](Self::gone_with_context).
+    #[must_use]
+    pub fn leaks(&self) -> Vec<Leak> {
+        let state = self.shared.world.state();
+        let primaries = state.devices.iter().flat_map(|device| {
+            let raw = device.primary.raw.unwrap_or_default() as u64;
+            let retains = device.primary.retains.iter();
+            retains.map(move |made| Leak::new(ObjectKind::PrimaryRetain, raw, *made))
+        });
+        let pushed = state
+            .threads
+            .iter()
+            .flat_map(|thread| &thread.stack)
+            .map(|(ctx, made)| Leak::new(ObjectKind::PushedContext, ctx.addr() as u64, *made));
+        let created = state.contexts.leaks().filter(|leak| {
+            let key = usize::try_from(leak.raw).ok().and_then(|raw| state.contexts.find(raw));
+            key.and_then(|key| state.contexts.get(key)).is_some_and(|context| !context.is_primary)
+        });
+        created
+            .chain(primaries)
+            .chain(pushed)
+            .chain(state.streams.leaks())
+            .chain(state.events.leaks())
+            .chain(state.graphs.leaks())
+            .chain(state.user_objects.leaks())
+            .chain(state.memory.leaks())
+            .chain(state.code.leaks())
+            .collect()
+    }
+
+    /// Streams and events that nobody destroyed before their context ended and took them along.
+    #[must_use]
+    pub fn gone_with_context(&self) -> Vec<Leak> {
+        let state = self.shared.world.state();
+        state.streams.gone_with_context().chain(state.events.gone_with_context()).collect()
+    }
+
+    /// How many live objects of a kind there are.
+    #[must_use]
+    pub fn live(&self, kind: ObjectKind) -> usize {
+        self.leaks().iter().filter(|leak| leak.kind == kind).count()
+    }
+
+    /// How many contexts are on the calling thread's stack.
+    #[must_use]
+    pub fn stack_depth(&self) -> usize {
+        let thread = std::thread::current().id();
+        self.shared.world.state().threads.get(thread).map_or(0, |thread| thread.stack.len())
+    }
+
+    /// The calls that were carried out although the caller heard of a failure.
+    #[must_use]
+    pub fn denied(&self) -> Vec<CallSite> {
+        self.shared.world.state().denied.clone()
+    }
+
+    /// From here on `life()` is `Exiting`, and every call answers `DEINITIALIZED`.
+    pub fn begin_exit(&self) {
+        self.shared.world.begin_exit();
+    }
+
+    /// The driver as a forked child sees it: `life()` is `Forked`, and every call answers `NOT_INITIALIZED` and touches
+    /// nothing. They are counted: [`calls_of_forked_child`](Self::calls_of_forked_child).
+    #[must_use]
+    pub fn forked_child(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), forked: true }
+    }
+
+    /// How many calls forked children made.
+    #[must_use]
+    pub fn calls_of_forked_child(&self) -> u64 {
+        self.shared.forked.calls.load(Ordering::Relaxed)
+    }
+
+    /// Ends all CUDA work with a fatal status, as a faulting kernel does. Queued work never runs.
+    pub fn poison(&self, status: CUresult) {
+        self.shared.world.turn(Call::cuInit).lose(status);
+    }
+
+    /// Lets one piece of a stream's queued work run, or one that it waits for. Says whether there was one.
+    ///
+    /// Runs it on the calling thread. A default stream is that of the calling thread's current context.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
+    pub fn stream_step(&self, stream: CUstream) -> bool {
+        let mut turn = self.shared.world.turn(Call::cuStreamQuery);
+        let target = turn.stream(stream);
+        target.is_ok_and(|target| turn.advance(target.queue))
+    }
+
+    /// Lets all queued work run, in an order drawn from the seed.
+    pub fn run_all(&self) {
+        self.shared.world.turn(Call::cuCtxSynchronize).complete_everything();
+    }
+
+    /// How many pieces of queued work haven't completed.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.shared.world.state().queues.pending_all()
+    }
+
+    /// The simulated clock, in nanoseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.shared.world.state().now_ns
+    }
+
+    /// Sets the simulated clock, in nanoseconds.
+    pub fn set_time(&self, now_ns: u64) {
+        self.shared.world.state().now_ns = now_ns;
+    }
+
+    /// Moves the simulated clock on.
+    pub fn advance(&self, by_ns: u64) {
+        self.shared.world.state().now_ns += by_ns;
+    }
+}
+
+impl Default for Sim {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,251 @@
+//! Streams: made, ended, asked, waited for; and how work gets onto them.
+//!
+//! A stream's handle and its queue are two things: a destroyed stream's work goes on, and the default streams have
+//! queues without handles of their own. Every enqueue of every topic goes through [`Turn::enqueue`], which knows about
+//! captures and about the legacy default stream.
+//!
+//! Source: CUDA Driver API 13.x, "Stream Management", "Stream synchronization behavior".
+
+mod host;
+
+use cuhold_driver_sys::ffi::*;
+
+pub(crate) use host::{launch_host, launch_host_v2};
+
+use crate::{
+    context::{Context, GREATEST_PRIORITY, LEAST_PRIORITY},
+    graph::NodeKind,
+    queue::{Ordering, Point, QueueId, Work},
+    world::{Absent, Answer, Ending, Grave, Key, Out, Turn},
+};
+
+/// A created stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) context: Key<Context>,
+    pub(crate) queue: QueueId,
+    flags: c_uint,
+    priority: c_int,
+    /// What `cuStreamGetId` answers.
+    id: u64,
+}
+
+/// The stream that an argument names, as long as it was live when the call began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) queue: QueueId,
+    pub(crate) context: Key<Context>,
+    /// The created stream; none for a default stream.
+    pub(crate) created: Option<Key<Stream>>,
+    id: u64,
+}
+
+impl Turn<'_> {
+    /// The stream that an argument names: a created one whatever is current, a default one of the current context.
+    pub(crate) fn stream(&mut self, raw: CUstream) -> Result<Target, CUresult> {
+        let default = match raw.addr() {
+            0 | 1 => {
+                let context = self.current()?;
+                self.state.legacy_stream(context).map(|stream| (context, stream))
+            }
+            2 => {
+                let (context, thread) = (self.current()?, self.thread);
+                self.state.per_thread_stream(context, thread).map(|stream| (context, stream))
+            }
+            _ => return self.created_stream(raw),
+        };
+        let (context, stream) = default.ok_or(CUresult::CONTEXT_IS_DESTROYED)?;
+        Ok(Target { queue: stream.queue, context, created: None, id: stream.id })
+    }
+
+    fn created_stream(&mut self, raw: CUstream) -> Result<Target, CUresult> {
+        let status = match self.state.streams.absent(raw.addr()) {
+            Absent::Ended(Some(grave)) => self.status_of_gone(grave),
+            _ => CUresult::INVALID_HANDLE,
+        };
+        let key = self.find(|state| &state.streams, raw.addr(), status)?;
+        let stream = self.state.streams.get(key).ok_or(CUresult::INVALID_HANDLE)?;
+        Ok(Target {
+            queue: stream.queue,
+            context: stream.context,
+            created: Some(key),
+            id: stream.id,
+        })
+    }
+
+    /// What a call on a stream or an event answers that ended with its context. The real driver says
+    /// `CONTEXT_IS_DESTROYED`, but `INVALID_HANDLE` where the context's handle is live again, and where the ended one
+    /// is current (measured; it may also crash).
+    pub(crate) fn status_of_gone(&self, grave: Grave) -> CUresult {
+        let Ending::GoneWithContext(context) = grave.ending else {
+            return CUresult::INVALID_HANDLE;
+        };
+        let current = self.state.threads.current(self.thread).addr();
+        if self.state.contexts.find(context).is_some() || current == context {
+            CUresult::INVALID_HANDLE
+        } else {
+            CUresult::CONTEXT_IS_DESTROYED
+        }
+    }
+
+    /// Puts work on a stream, or a node into the graph if the stream is captured: then `work` is dropped, since
+    /// captured work runs when a graph is launched.
+    pub(crate) fn enqueue(&mut self, to: Target, node: NodeKind, work: Work) -> Answer {
+        self.enqueue_after(to, node, work, &[]).map(|_point| ())
+    }
+
+    /// The same; the work waits for `after` too. Answers where it stands, unless it was captured.
+    pub(crate) fn enqueue_after(
+        &mut self,
+        to: Target,
+        node: NodeKind,
+        work: Work,
+        after: &[Point],
+    ) -> Result<Option<Point>, CUresult> {
+        self.not_lost()?;
+        if self.capture_instead(to, node)? {
+            return Ok(None);
+        }
+        Ok(Some(self.submit(to, work, after)))
+    }
+
+    /// Puts work on a stream that isn't captured.
+    pub(crate) fn submit(&mut self, to: Target, work: Work, after: &[Point]) -> Point {
+        let (point, at_once) = self.state.queues.submit(to.queue, work, after);
+        if let Some(work) = at_once {
+            // A marker or a record: neither fails.
+            self.perform(work, to.context).unwrap_or_default();
+        }
+        point
+    }
+
+    /// Waits for all work of a stream, and for what a wait for it must wait for by the rules of the legacy stream.
+    pub(crate) fn complete_stream(&mut self, stream: Target) -> Answer {
+        for goal in self.state.queues.goals(stream.queue) {
+            self.complete(goal)?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn create(turn: &mut Turn<'_>, out: Out<CUstream>, flags: c_uint) -> Answer {
+    create_with_priority(turn, out, flags, LEAST_PRIORITY)
+}
+
+/// A priority outside the range is moved into it without a word.
+pub(crate) fn create_with_priority(
+    turn: &mut Turn<'_>,
+    out: Out<CUstream>,
+    flags: c_uint,
+    priority: c_int,
+) -> Answer {
+    let out = out.required()?;
+    let context = turn.current()?;
+    turn.not_lost()?;
+    if flags & !CUstream_flags::CU_STREAM_NON_BLOCKING.0 != 0 {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let ordering = if flags == 0 { Ordering::Blocking } else { Ordering::NonBlocking };
+    let site = turn.site;
+    let state = &mut *turn.state;
+    state.stream_ids += 1;
+    let stream = Stream {
+        context,
+        queue: state.queues.open(context, ordering),
+        flags,
+        priority: priority.clamp(GREATEST_PRIORITY, LEAST_PRIORITY),
+        id: state.stream_ids,
+    };
+    out.write(CUstream::from_addr(state.streams.insert(site, stream).raw()));
+    Ok(())
+}
+
+/// Returns at once: queued work goes on. The capture of an origin ends, its graph with it; a fork leaves its capture.
+pub(crate) fn destroy(turn: &mut Turn<'_>, stream: CUstream) -> Answer {
+    if stream.addr() <= CU_STREAM_PER_THREAD.addr() {
+        return Err(CUresult::INVALID_HANDLE);
+    }
+    // A lost driver destroys nothing, and says so the second time as well (measured).
+    turn.not_lost()?;
+    let target = turn.stream(stream)?;
+    let site = turn.site;
+    turn.state.forget_in_captures(target.queue, site);
+    if let Some(key) = target.created {
+        turn.state.streams.remove(key, site, Ending::Destroyed);
+    }
+    turn.state.queues.close(target.queue);
+    Ok(())
+}
+
+pub(crate) fn query(turn: &mut Turn<'_>, stream: CUstream) -> Answer {
+    let target = turn.stream(stream)?;
+    turn.not_lost()?;
+    turn.not_captured(target)?;
+    let pending = turn.state.queues.goals(target.queue);
+    let pending = pending.into_iter().find(|goal| !turn.state.queues.is_reached(*goal));
+    let Some(goal) = pending else { return Ok(()) };
+    if turn.state.options.queries_advance {
+        turn.advance(goal.queue);
+    }
+    Err(CUresult::NOT_READY)
+}
+
+pub(crate) fn synchronize(turn: &mut Turn<'_>, stream: CUstream) -> Answer {
+    let target = turn.stream(stream)?;
+    turn.not_lost()?;
+    turn.not_captured(target)?;
+    turn.complete_stream(target)
+}
+
+pub(crate) fn id(turn: &mut Turn<'_>, stream: CUstream, id: Out<c_ulonglong>) -> Answer {
+    let id = id.required()?;
+    id.write(turn.stream(stream)?.id);
+    Ok(())
+}
+
+pub(crate) fn flags(turn: &mut Turn<'_>, stream: CUstream, flags: Out<c_uint>) -> Answer {
+    let flags = flags.required()?;
+    let target = turn.stream(stream)?;
+    flags.write(turn.created(target).map_or(0, |stream| stream.flags));
+    Ok(())
+}
+
+pub(crate) fn priority(turn: &mut Turn<'_>, stream: CUstream, priority: Out<c_int>) -> Answer {
+    let priority = priority.required()?;
+    let target = turn.stream(stream)?;
+    priority.write(turn.created(target).map_or(LEAST_PRIORITY, |stream| stream.priority));
+    Ok(())
+}
+
+pub(crate) fn context(turn: &mut Turn<'_>, stream: CUstream, pctx: Out<CUcontext>) -> Answer {
+    let pctx = pctx.required()?;
+    pctx.write(CUcontext::from_addr(turn.stream(stream)?.context.raw()));
+    Ok(())
+}
+
+/// There are no green contexts in the simulator: the second answer is always null.
+pub(crate) fn context_v2(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    pctx: Out<CUcontext>,
+    green: Out<CUgreenCtx>,
+) -> Answer {
+    let pctx = pctx.required()?;
+    pctx.write(CUcontext::from_addr(turn.stream(stream)?.context.raw()));
+    green.write(CUgreenCtx::NULL);
+    Ok(())
+}
+
+pub(crate) fn device(turn: &mut Turn<'_>, stream: CUstream, device: Out<CUdevice>) -> Answer {
+    let device = device.required()?;
+    let target = turn.stream(stream)?;
+    device.write(turn.context_data(target.context)?.device);
+    Ok(())
+}
+
+impl Turn<'_> {
+    /// The created stream behind a target; `None` for a default stream.
+    fn created(&self, target: Target) -> Option<&Stream> {
+        target.created.and_then(|key| self.state.streams.get(key))
+    }
+}

@@ -1,0 +1,162 @@
+//! Which driver function is which topic function. What isn't listed here answers *missing*.
+//!
+//! To simulate one more function: write it in its topic file and add its line here, with C's arguments in C's order.
+
+#![expect(unsafe_code, reason = "the methods are C functions")]
+
+use cuhold_driver_sys::{Call, DriverApi, Life, ffi::*};
+
+use super::{Argument, World};
+use crate::{capture, context, device, driver, event, graph, stream};
+
+macro_rules! simulated {
+    ($($topic:ident $(:: $part:ident)+ = $call:ident ($($argument:ident : $type:ty),* $(,)?);)*) => {
+        /// The functions that are simulated.
+        pub(crate) const SIMULATED: &[Call] = &[$(Call::$call),*];
+
+        // SAFETY: *written*: topic functions write every out-parameter that isn't null before they answer success.
+        // *No unwinding*: they don't panic, and code of the caller that may is run by `run.rs`, which catches. *Any
+        // thread*: `enter` takes the lock.
+        #[allow(non_snake_case, clippy::too_many_arguments, clippy::allow_attributes, reason = "C's names and signatures")]
+        unsafe impl DriverApi for World {
+            fn life(&self) -> Life {
+                Self::life(self)
+            }
+
+            fn denied(&self, call: Call) {
+                self.deny(call);
+            }
+
+            $(
+                unsafe fn $call(&self, $($argument: $type),*) -> CUresult {
+                    $(
+                        // SAFETY: *pointers*: the caller's promise, for as long as this call lasts.
+                        let $argument = unsafe { Argument::give($argument) };
+                    )*
+                    self.enter(Call::$call, |turn| $topic$(::$part)+(turn, $($argument),*))
+                }
+            )*
+        }
+    };
+}
+
+simulated! {
+    // Driver
+    driver::init = cuInit(flags: c_uint);
+    driver::version = cuDriverGetVersion(driver_version: *mut c_int);
+    driver::error_name = cuGetErrorName(error: CUresult, p_str: *mut *const c_char);
+    driver::error_string = cuGetErrorString(error: CUresult, p_str: *mut *const c_char);
+    driver::proc_address = cuGetProcAddress_v2(symbol: *const c_char, pfn: *mut *mut c_void, cuda_version: c_int,
+        flags: cuuint64_t, symbol_status: *mut CUdriverProcAddressQueryResult);
+    driver::logs_current = cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: c_uint);
+    driver::logs_dump_to_memory = cuLogsDumpToMemory(iterator: *mut CUlogIterator, buffer: *mut c_char,
+        size: *mut usize, flags: c_uint);
+
+    // Devices
+    device::count = cuDeviceGetCount(count: *mut c_int);
+    device::get = cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+    device::name = cuDeviceGetName(name: *mut c_char, len: c_int, dev: CUdevice);
+    device::uuid = cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice);
+    device::total_memory = cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice);
+    device::attribute = cuDeviceGetAttribute(pi: *mut c_int, attrib: CUdevice_attribute, dev: CUdevice);
+    device::exec_affinity_support = cuDeviceGetExecAffinitySupport(pi: *mut c_int, kind: CUexecAffinityType,
+        dev: CUdevice);
+    device::by_pci_bus_id = cuDeviceGetByPCIBusId(dev: *mut CUdevice, id: *const c_char);
+    device::pci_bus_id = cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, dev: CUdevice);
+    device::can_access_peer = cuDeviceCanAccessPeer(can: *mut c_int, dev: CUdevice, peer_dev: CUdevice);
+    device::p2p_attribute = cuDeviceGetP2PAttribute(value: *mut c_int, attrib: CUdevice_P2PAttribute,
+        src: CUdevice, dst: CUdevice);
+
+    // Primary contexts
+    context::primary_retain = cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice);
+    context::primary_release = cuDevicePrimaryCtxRelease_v2(dev: CUdevice);
+    context::primary_set_flags = cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: c_uint);
+    context::primary_state = cuDevicePrimaryCtxGetState(dev: CUdevice, flags: *mut c_uint, active: *mut c_int);
+    context::primary_reset = cuDevicePrimaryCtxReset_v2(dev: CUdevice);
+
+    // Contexts
+    context::create_v4 = cuCtxCreate_v4(pctx: *mut CUcontext, params: *mut CUctxCreateParams, flags: c_uint,
+        dev: CUdevice);
+    context::create_v3 = cuCtxCreate_v3(pctx: *mut CUcontext, params: *mut CUexecAffinityParam, count: c_int,
+        flags: c_uint, dev: CUdevice);
+    context::destroy = cuCtxDestroy_v2(ctx: CUcontext);
+    context::push = cuCtxPushCurrent_v2(ctx: CUcontext);
+    context::pop = cuCtxPopCurrent_v2(pctx: *mut CUcontext);
+    context::set_current = cuCtxSetCurrent(ctx: CUcontext);
+    context::get_current = cuCtxGetCurrent(pctx: *mut CUcontext);
+    context::device_v2 = cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext);
+    context::device = cuCtxGetDevice(device: *mut CUdevice);
+    context::id = cuCtxGetId(ctx: CUcontext, id: *mut c_ulonglong);
+    context::flags = cuCtxGetFlags(flags: *mut c_uint);
+    context::set_flags = cuCtxSetFlags(flags: c_uint);
+    context::api_version = cuCtxGetApiVersion(ctx: CUcontext, version: *mut c_uint);
+    context::synchronize_v2 = cuCtxSynchronize_v2(ctx: CUcontext);
+    context::synchronize = cuCtxSynchronize();
+    context::set_limit = cuCtxSetLimit(limit: CUlimit, value: usize);
+    context::limit = cuCtxGetLimit(value: *mut usize, limit: CUlimit);
+    context::cache_config = cuCtxGetCacheConfig(config: *mut CUfunc_cache);
+    context::set_cache_config = cuCtxSetCacheConfig(config: CUfunc_cache);
+    context::priority_range = cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
+    context::reset_persisting_l2 = cuCtxResetPersistingL2Cache();
+    context::exec_affinity = cuCtxGetExecAffinity(affinity: *mut CUexecAffinityParam, kind: CUexecAffinityType);
+    context::enable_peer = cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
+    context::disable_peer = cuCtxDisablePeerAccess(peer: CUcontext);
+
+    // Streams
+    stream::create = cuStreamCreate(out: *mut CUstream, flags: c_uint);
+    stream::create_with_priority = cuStreamCreateWithPriority(out: *mut CUstream, flags: c_uint, priority: c_int);
+    stream::destroy = cuStreamDestroy_v2(stream: CUstream);
+    stream::query = cuStreamQuery(stream: CUstream);
+    stream::synchronize = cuStreamSynchronize(stream: CUstream);
+    event::stream_wait = cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    stream::id = cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
+    stream::priority = cuStreamGetPriority(stream: CUstream, priority: *mut c_int);
+    stream::flags = cuStreamGetFlags(stream: CUstream, flags: *mut c_uint);
+    stream::context_v2 = cuStreamGetCtx_v2(stream: CUstream, pctx: *mut CUcontext, green: *mut CUgreenCtx);
+    stream::context = cuStreamGetCtx(stream: CUstream, pctx: *mut CUcontext);
+    stream::device = cuStreamGetDevice(stream: CUstream, device: *mut CUdevice);
+    stream::launch_host_v2 = cuLaunchHostFunc_v2(stream: CUstream, function: CUhostFn, data: *mut c_void,
+        sync_mode: c_uint);
+    stream::launch_host = cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: *mut c_void);
+
+    // Capture
+    capture::exchange_mode = cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode);
+    capture::begin = cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+    capture::begin_to_graph = cuStreamBeginCaptureToGraph(stream: CUstream, graph: CUgraph,
+        dependencies: *const CUgraphNode, edges: *const CUgraphEdgeData, count: usize, mode: CUstreamCaptureMode);
+    capture::end = cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
+    capture::is_capturing = cuStreamIsCapturing(stream: CUstream, status: *mut CUstreamCaptureStatus);
+    capture::info_v3 = cuStreamGetCaptureInfo_v3(stream: CUstream, status: *mut CUstreamCaptureStatus,
+        id: *mut cuuint64_t, graph: *mut CUgraph, dependencies: *mut *const CUgraphNode,
+        edges: *mut *const CUgraphEdgeData, count: *mut usize);
+    capture::info_v2 = cuStreamGetCaptureInfo_v2(stream: CUstream, status: *mut CUstreamCaptureStatus,
+        id: *mut cuuint64_t, graph: *mut CUgraph, dependencies: *mut *const CUgraphNode, count: *mut usize);
+    capture::update_v2 = cuStreamUpdateCaptureDependencies_v2(stream: CUstream, dependencies: *mut CUgraphNode,
+        edges: *const CUgraphEdgeData, count: usize, flags: c_uint);
+    capture::update = cuStreamUpdateCaptureDependencies(stream: CUstream, dependencies: *mut CUgraphNode,
+        count: usize, flags: c_uint);
+
+    // Events
+    event::create = cuEventCreate(out: *mut CUevent, flags: c_uint);
+    event::destroy = cuEventDestroy_v2(event: CUevent);
+    event::record = cuEventRecord(event: CUevent, stream: CUstream);
+    event::record_with_flags = cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: c_uint);
+    event::query = cuEventQuery(event: CUevent);
+    event::synchronize = cuEventSynchronize(event: CUevent);
+    event::elapsed_time = cuEventElapsedTime_v2(ms: *mut f32, start: CUevent, end: CUevent);
+    event::elapsed_time = cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent);
+    event::ipc_handle = cuIpcGetEventHandle(handle: *mut CUipcEventHandle, event: CUevent);
+
+    // Graphs and user objects
+    graph::create = cuGraphCreate(out: *mut CUgraph, flags: c_uint);
+    graph::destroy = cuGraphDestroy(graph: CUgraph);
+    graph::nodes = cuGraphGetNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
+    graph::node_type = cuGraphNodeGetType(node: CUgraphNode, kind: *mut CUgraphNodeType);
+    graph::user_object_create = cuUserObjectCreate(out: *mut CUuserObject, data: *mut c_void, destroy: CUhostFn,
+        count: c_uint, flags: c_uint);
+    graph::user_object_retain = cuUserObjectRetain(object: CUuserObject, count: c_uint);
+    graph::user_object_release = cuUserObjectRelease(object: CUuserObject, count: c_uint);
+    graph::graph_retain = cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint,
+        flags: c_uint);
+    graph::graph_release = cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: c_uint);
+}

@@ -1,0 +1,177 @@
+//! Everything the simulated driver knows, behind one lock.
+
+use std::fmt;
+
+use cuhold_driver_sys::{CUresult, Call, ffi::c_void};
+
+use crate::{
+    audit::{CallSite, ObjectKind, Violation, ViolationKind},
+    capture::Captures,
+    code::Code,
+    context::Context,
+    device::Device,
+    driver::Log,
+    event::Event,
+    graph::{Graph, GraphNode, UserObject},
+    memory::Memory,
+    options::SimOptions,
+    queue::Queues,
+    stream::Stream,
+    world::{Absent, Ending, Table, Threads},
+};
+
+/// Beyond so many, violations are only counted.
+const VIOLATIONS_MAX: usize = 10_000;
+
+/// A user-data pointer of the caller: a word that is handed back to the caller's function and never followed here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UserData(pub(crate) *mut c_void);
+
+#[expect(unsafe_code, reason = "a pointer isn't Send by itself")]
+// SAFETY: the pointer is never followed on this side; by the promise *calls back* the caller's function may be called
+// with it on any thread.
+unsafe impl Send for UserData {}
+
+impl fmt::Debug for UserData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:p}", self.0)
+    }
+}
+
+/// The state of a simulated driver.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) options: SimOptions,
+    pub(crate) initialized: bool,
+    /// How many calls were made so far.
+    pub(crate) calls: u64,
+    /// Nanoseconds of the simulated clock.
+    pub(crate) now_ns: u64,
+    /// The fatal status that ended all CUDA work, if one did.
+    pub(crate) lost: Option<CUresult>,
+    pub(crate) threads: Threads,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) contexts: Table<Context>,
+    /// Context ids, unique for good.
+    pub(crate) context_ids: u64,
+    pub(crate) streams: Table<Stream>,
+    /// Stream ids, unique for good, those of default streams included.
+    pub(crate) stream_ids: u64,
+    pub(crate) events: Table<Event>,
+    pub(crate) queues: Queues,
+    /// Contexts of which a host function runs now.
+    pub(crate) host_running: Vec<u64>,
+    pub(crate) captures: Captures,
+    pub(crate) graphs: Table<Graph>,
+    pub(crate) nodes: Table<GraphNode>,
+    pub(crate) user_objects: Table<UserObject>,
+    /// References to user objects, by handle, that graphs held which ended in the call in progress.
+    pub(crate) user_references: Vec<(usize, u64)>,
+    pub(crate) memory: Memory,
+    pub(crate) code: Code,
+    pub(crate) log: Log,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) violations_dropped: u64,
+    /// Calls that were carried out although the caller heard of a failure.
+    pub(crate) denied: Vec<CallSite>,
+    /// The state of the generator that draws orders.
+    pub(crate) random: u64,
+}
+
+impl State {
+    pub(crate) fn new(options: SimOptions) -> Self {
+        let reuse = options.reuse_handles;
+        let devices: Vec<Device> = options.devices.iter().cloned().map(Device::new).collect();
+        Self {
+            initialized: false,
+            calls: 0,
+            now_ns: 0,
+            lost: None,
+            threads: Threads::default(),
+            contexts: Table::new(ObjectKind::Context, reuse),
+            context_ids: 0,
+            streams: Table::new(ObjectKind::Stream, reuse),
+            stream_ids: 0,
+            events: Table::new(ObjectKind::Event, reuse),
+            queues: Queues::default(),
+            host_running: Vec::new(),
+            captures: Captures::default(),
+            graphs: Table::new(ObjectKind::Graph, reuse),
+            nodes: Table::new(ObjectKind::GraphNode, reuse),
+            user_objects: Table::new(ObjectKind::UserObject, reuse),
+            user_references: Vec::new(),
+            memory: Memory::new(&options),
+            code: Code::new(&options),
+            log: Log::default(),
+            violations: Vec::new(),
+            violations_dropped: 0,
+            denied: Vec::new(),
+            random: options.seed,
+            devices,
+            options,
+        }
+    }
+
+    /// Remembers a violation.
+    #[cold]
+    pub(crate) fn violate(&mut self, violation: Violation) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            self.violations.push(violation);
+        } else {
+            self.violations_dropped += 1;
+        }
+    }
+
+    /// Remembers that a handle was passed that isn't live, as what it is: nothing for null, which the driver answers
+    /// cleanly.
+    #[cold]
+    pub(crate) fn violate_absent(
+        &mut self,
+        kind: ObjectKind,
+        raw: u64,
+        absent: Absent,
+        by: CallSite,
+    ) {
+        let destroys = by.call.columns().kind == cuhold_driver_sys::Kind::Destroy;
+        let (named, grave) = match absent {
+            Absent::Null => return,
+            Absent::NeverGiven => (ViolationKind::UnknownHandle, None),
+            Absent::Ended(Some(grave)) if matches!(grave.ending, Ending::GoneWithContext(_)) => {
+                (ViolationKind::UseAfterContext, Some(grave))
+            }
+            Absent::Ended(grave) if destroys => (ViolationKind::DoubleDestroy, grave),
+            Absent::Ended(grave) => (ViolationKind::UseAfterDestroy, grave),
+        };
+        let mut calls: Vec<CallSite> =
+            grave.map(|g| [g.made, g.ended]).into_iter().flatten().collect();
+        let denied = grave.is_some_and(|g| self.denied.contains(&g.ended));
+        calls.push(by);
+        self.violate(Violation {
+            kind: named,
+            object: Some((kind, raw)),
+            calls,
+            note: if denied { "the first destroy was done, but reported as failed" } else { "" },
+        });
+    }
+
+    /// The next number of a splitmix64 generator.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Whether a call is answered before `cuInit`.
+    pub(crate) fn answers_before_init(call: Call) -> bool {
+        matches!(
+            call,
+            Call::cuInit
+                | Call::cuDriverGetVersion
+                | Call::cuGetErrorName
+                | Call::cuGetErrorString
+                | Call::cuGetProcAddress_v2
+        )
+    }
+}

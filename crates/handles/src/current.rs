@@ -1,6 +1,6 @@
 //! Which context is current after a switch went wrong: asked for, never assumed (P5).
 
-use cuhold_driver_sys::Failure;
+use cuhold_driver_sys::{Failure, ffi::CUcontext};
 use std::fmt;
 
 /// What is known about the calling thread's current context.
@@ -16,6 +16,14 @@ pub enum Current {
     Is(usize),
     /// The question itself failed.
     Unknown(Failure),
+}
+
+impl Current {
+    /// What the driver answers while this context is current; null is none.
+    #[must_use]
+    pub fn of(raw: CUcontext) -> Self {
+        if raw.is_null() { Self::None } else { Self::Is(raw.addr()) }
+    }
 }
 
 impl fmt::Display for Current {

@@ -1,12 +1,62 @@
 //! Every CUDA driver object as an owned handle, under one written failure policy.
+//!
+//! ```text
+//!   Device ─► Context ─► Stream, Event, Module          Library ─► Kernel
+//!      │         │                                         │
+//!      └─────────┴────────────► Driver ◄───────────────────┘
+//!                     functions │ report channel │ reclaimer │ primary contexts
+//! ```
+//!
+//! The policy in short: a failure that can be returned is returned, with its original status; one that can't (in a
+//! `Drop`, in a callback) is reported once, through the driver's one channel; the caller's context is always as it was;
+//! what might still be in use is leaked rather than freed; nothing here panics out of a `Drop` or ends the process.
+//!
+//! Start reading at `stream/mod.rs` (the usual object), then `resource.rs` (how objects end), `scope/mod.rs` (how
+//! contexts are switched) and `report/mod.rs` (where failures go that can't be returned).
+//!
+//! What this crate does not do: it allocates no memory (`cuhold-memory`), builds no graphs (`cuhold-graph`), compiles
+//! nothing (`cuhold`).
 
+mod callback;
+mod context;
 mod current;
+mod device;
+mod driver;
+mod error;
+mod event;
+mod hint;
+mod image;
+mod kernel;
+mod launch;
+mod library;
+mod module;
 mod object;
+#[doc(hidden)]
+pub mod reclaim;
 mod report;
+#[doc(hidden)]
+pub mod resource;
+#[doc(hidden)]
+pub mod scope;
+mod stream;
 
+pub use context::{Context, ContextFlags};
+pub use cuhold_driver_sys as driver_sys;
 pub use current::Current;
+pub use device::{Device, Retention};
+pub use driver::Driver;
+pub use error::{AnyCall, Error, ErrorKind, Note, Refused, Result, Status};
+pub use event::{Event, EventOptions};
+pub use image::Image;
+pub use kernel::Kernel;
+pub use launch::{KernelArg, KernelArgs, LaunchConfig, Parameter, Parameters};
+pub use library::Library;
+pub use module::{Function, Module};
 pub use object::{Object, ObjectKind};
+pub use reclaim::{ByHand, Reclaim};
 pub use report::{
     Action, Capture, Counts, CudaWarning, Deny, Fate, Filter, Reports, Rule, Sink, UnknownAction,
     WarningKind,
 };
+pub use resource::{Closed, Owner};
+pub use stream::{AsStream, PerThreadStream, Stream, StreamOptions, StreamRef};

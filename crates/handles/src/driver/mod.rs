@@ -1,0 +1,300 @@
+//! The driver as a value: everything that has state hangs on it.
+
+#![expect(unsafe_code, reason = "initializes the driver and retains primary contexts")]
+
+mod loading;
+mod primary;
+
+pub(crate) use primary::Primaries;
+
+use crate::{
+    callback,
+    error::{Error, Result},
+    reclaim::Reclaim,
+    report::{CudaWarning, Reports},
+};
+use cuhold_driver_sys::{
+    Calls, DriverApi, Failure, Hook, Hooked, Life, Version, ffi::*, forward_driver_api, process,
+};
+use std::{
+    fmt, ptr,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// A CUDA driver: the real one, the simulated one, or any other implementation of [`DriverApi`].
+///
+/// One word; clones are the same driver. Every object made through it keeps it alive, and reports through its one
+/// [channel](Self::reports). There is no global current driver: many live in one process, and objects of two never meet
+/// in one call (`Err`, before any call is made).
+///
+/// # Examples
+/// ```
+/// use cuhold_handles::{Device, Driver};
+///
+/// let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
+/// let device = Device::with_driver(&driver, 0)?;
+/// assert!(driver.same(device.driver()));
+/// # Ok::<(), cuhold_handles::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Driver(Arc<Shared>);
+
+pub(crate) struct Shared {
+    api: Box<dyn DriverApi>,
+    reports: Reports,
+    reclaim: Reclaim,
+    primaries: Primaries,
+    ids: AtomicU64,
+    initialized: AtomicBool,
+    lost: AtomicBool,
+}
+
+/// The driver below another one, sharing its functions: what `isolated` and `hooked` are built from.
+struct Below(Driver);
+forward_driver_api!(Below, |this| this.0.api());
+
+impl Driver {
+    /// A driver over these functions: a simulated driver, a [`Hooked`] one, a user's own.
+    ///
+    /// Calls nothing: the driver is initialized with the first [`Device`](crate::Device).
+    pub fn from_api(api: impl DriverApi) -> Self {
+        Self(Arc::new_cyclic(|weak: &Weak<Shared>| {
+            let settled = weak.clone();
+            let reports = Reports::new();
+            reports.set_settle(Box::new(move || {
+                if let Some(driver) = Self::upgrade(&settled) {
+                    driver.reclaim().settle();
+                }
+            }));
+            Shared {
+                api: Box::new(api),
+                reports,
+                reclaim: Reclaim::new(weak.clone()),
+                primaries: Primaries::default(),
+                ids: AtomicU64::new(1),
+                initialized: AtomicBool::new(false),
+                lost: AtomicBool::new(false),
+            }
+        }))
+    }
+
+    /// A second driver over the same functions, with a channel, a reclaimer and primary contexts of its own. Objects of
+    /// the two don't meet in one call.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn isolated(&self) -> Self {
+        Self::from_api(Below(self.clone()))
+    }
+
+    /// As [`isolated`](Self::isolated), with a hook around each call.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn hooked(&self, hook: impl Hook) -> Self {
+        Self::from_api(Hooked::new(Below(self.clone()), hook))
+    }
+
+    /// The driver's functions.
+    #[must_use]
+    #[inline]
+    pub fn api(&self) -> &dyn DriverApi {
+        &*self.0.api
+    }
+
+    /// The driver's functions by name.
+    #[must_use]
+    #[inline]
+    pub fn calls(&self) -> Calls<'_> {
+        Calls::new(self.api())
+    }
+
+    /// The report channel: where failures go that can't be returned.
+    #[must_use]
+    pub fn reports(&self) -> &Reports {
+        &self.0.reports
+    }
+
+    /// The reclaimer: where objects go whose end would wait, or that were dropped where no call may be made.
+    #[must_use]
+    pub fn reclaim(&self) -> &Reclaim {
+        &self.0.reclaim
+    }
+
+    pub(crate) fn primaries(&self) -> &Primaries {
+        &self.0.primaries
+    }
+
+    pub(crate) fn upgrade(weak: &Weak<Shared>) -> Option<Self> {
+        weak.upgrade().map(Self)
+    }
+
+    /// Whether both are the same driver.
+    #[must_use]
+    #[inline]
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// An object's number, unique in this driver.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn next_id(&self) -> u64 {
+        self.0.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether a call answered a fatal code, after which a real driver answers it to everything. A flag for reports,
+    /// never an answer to a call: calls are made all the same and their failures returned.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.0.lost.load(Ordering::Relaxed)
+    }
+
+    /// The version that the driver implements.
+    ///
+    /// Calls `cuDriverGetVersion`.
+    ///
+    /// # Errors
+    /// The call's failure.
+    pub fn version(&self) -> Result<Version> {
+        let mut version = 0;
+        // SAFETY: *pointers*: `version` is a live local.
+        unsafe { self.calls().cuDriverGetVersion(&raw mut version) }
+            .map_err(|failure| self.error(failure))?;
+        Ok(Version(version))
+    }
+
+    /// How many devices there are.
+    ///
+    /// Calls `cuInit`, `cuDeviceGetCount`.
+    ///
+    /// # Errors
+    /// The calls' failures; [`ErrorKind::Forked`] in a forked child.
+    pub fn device_count(&self) -> Result<u32> {
+        self.init()?;
+        let mut count = 0;
+        // SAFETY: *pointers*: `count` is a live local.
+        unsafe { self.calls().cuDeviceGetCount(&raw mut count) }
+            .map_err(|failure| self.error(failure))?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// Initializes the driver, once; a failure isn't remembered.
+    pub(crate) fn init(&self) -> Result<()> {
+        self.check_callable()?;
+        if self.0.initialized.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // SAFETY: cuInit has no pointer arguments.
+        unsafe { self.calls().cuInit(0) }.map_err(|failure| self.error(failure))?;
+        // After cuInit, so that the mark is set before the driver's own exit handlers run.
+        process::watch_exit();
+        self.0.initialized.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Refuses where no call may be made and no lock may be taken: in a callback, in a forked child.
+    pub(crate) fn check_callable(&self) -> Result<()> {
+        if callback::inside() {
+            return Err(Error::in_callback());
+        }
+        match self.api().life() {
+            Life::Forked => Err(Error::forked()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses two drivers in one call; `what` names the argument.
+    #[doc(hidden)]
+    #[inline]
+    pub fn check_same(&self, other: &Self, what: &'static str) -> Result<()> {
+        if self.same(other) { Ok(()) } else { Err(Error::two_drivers(what)) }
+    }
+
+    /// The error of a failed call. Marks the driver as lost where the status is fatal.
+    #[doc(hidden)]
+    #[cold]
+    #[must_use]
+    pub fn error(&self, failure: Failure) -> Error {
+        self.note_fatal(failure.status);
+        if failure.status == CUresult::NOT_INITIALIZED && self.api().life() == Life::Forked {
+            return Error::forked();
+        }
+        failure.into()
+    }
+
+    /// Raises a warning, unless the process is past caring: a forked child or a process that exits is silent, and
+    /// `DEINITIALIZED` is nobody's fault.
+    #[doc(hidden)]
+    #[cold]
+    pub fn warn(&self, warning: CudaWarning) {
+        let status = warning.status();
+        if let Some(status) = status {
+            self.note_fatal(status);
+        }
+        if status == Some(CUresult::DEINITIALIZED) || self.api().life() != Life::Live {
+            return;
+        }
+        self.0.reports.raise(warning);
+    }
+
+    fn note_fatal(&self, status: CUresult) {
+        if status.is_fatal() {
+            self.0.lost.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Calls the newest form of a function, and the older one where the driver lacks it; both write to `out`.
+    #[inline]
+    pub(crate) fn newest<T>(
+        &self,
+        out: &mut T,
+        newest: impl FnOnce(Calls<'_>, &mut T) -> Result<(), Failure>,
+        older: impl FnOnce(Calls<'_>, &mut T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match newest(self.calls(), out) {
+            Err(Failure { status: CUresult::MISSING, .. }) => older(self.calls(), out),
+            answer => answer,
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.reclaim.end();
+        // No object of this driver is left: whatever is retained is ours alone to release.
+        for (ordinal, raw) in self.primaries.take() {
+            // SAFETY: the driver retained this device's primary context itself, once.
+            let result = unsafe { Calls::new(&*self.api).cuDevicePrimaryCtxRelease_v2(ordinal) };
+            if let Err(failure) = result
+                && failure.status != CUresult::DEINITIALIZED
+                && self.api.life() == Life::Live
+            {
+                self.reports.raise(primary::release_failed(failure, raw));
+            }
+        }
+    }
+}
+
+impl PartialEq for Driver {
+    fn eq(&self, other: &Self) -> bool {
+        self.same(other)
+    }
+}
+
+impl Eq for Driver {}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Driver").field(&ptr::from_ref(&*self.0)).finish()
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Driver>();
+    assert!(size_of::<Driver>() == 8 && size_of::<Option<Driver>>() == 8);
+};

@@ -1,0 +1,396 @@
+//! The one error type of all crates, and what comes back with it.
+//!
+//! Grammar of every text: lower case, no full stop, the call and its code first, then the cause where it is known,
+//! then what else happened on the way out. An `Error` is two words: a bare driver failure stands inline, everything
+//! else is shared behind a pointer.
+
+use crate::{current::Current, hint};
+use cuhold_driver_sys::{CUresult, Call, Failure};
+use std::{borrow::Cow, fmt, sync::Arc};
+
+/// The result of every fallible operation of this project.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A driver call, or an NVRTC call, answered a status.
+    Driver,
+    /// The driver lacks a function that the operation needs; the text names it and the CUDA version that brought it.
+    Missing,
+    /// An argument is refused before the driver is asked: out of its bounds, or an object of another driver.
+    Argument,
+    /// An object isn't in a state that allows the operation; the driver wasn't asked.
+    State,
+    /// The operation was called where no CUDA call may be made: inside a callback of the driver.
+    NotPermitted,
+    /// The process is a forked child of the one that used the driver. The driver wasn't asked.
+    Forked,
+    /// No driver, or no compiler, could be loaded; the text lists what was tried.
+    Load,
+    /// Source code didn't compile; the text is the compiler's log.
+    Compile,
+}
+
+/// A status, with the library that answered it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Status {
+    /// Of the CUDA driver.
+    Driver(CUresult),
+}
+
+/// The call that answered a status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum AnyCall {
+    /// Of the CUDA driver.
+    Driver(Call),
+}
+
+impl fmt::Display for AnyCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver(call) => fmt::Display::fmt(call, f),
+        }
+    }
+}
+
+/// What failed. `Clone` is cheap; `Send + Sync`.
+#[derive(Clone)]
+pub struct Error(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Driver(Failure),
+    Full(Arc<Full>),
+}
+
+#[derive(Clone)]
+struct Full {
+    kind: ErrorKind,
+    failure: Option<(AnyCall, Status)>,
+    text: Cow<'static, str>,
+    notes: Vec<Note>,
+    now_current: Current,
+    completed: Option<u32>,
+}
+
+/// A second thing that went wrong on the way out of a failing operation, in the order in which it happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// The caller's context couldn't be made current again; what is current now, asked for.
+    NotRestored {
+        /// Why; `None` where a failing activation moved the context and the driver wasn't asked to move it back.
+        failure: Option<Failure>,
+        /// What is current now.
+        now: Current,
+    },
+    /// The thread's capture mode couldn't be set back; it is relaxed now.
+    ModeNotRestored(Failure),
+    /// Undoing a creation failed.
+    UndoFailed(Failure),
+    /// A creation wasn't undone, since its context couldn't be made sure of: the raw value is lost.
+    Leaked {
+        /// The raw value.
+        raw: u64,
+    },
+    /// Anything else, in words.
+    Text(Cow<'static, str>),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRestored { failure: Some(failure), now } => {
+                write!(f, "the caller's context wasn't restored ({failure}); {now}")
+            }
+            Self::NotRestored { failure: None, now } => {
+                write!(f, "the caller's context may not be back; {now}")
+            }
+            Self::ModeNotRestored(failure) => {
+                write!(
+                    f,
+                    "the thread's capture mode wasn't restored ({failure}); it is relaxed now"
+                )
+            }
+            Self::UndoFailed(failure) => write!(f, "undoing it failed ({failure})"),
+            Self::Leaked { raw } => {
+                write!(f, "the new object {raw:#x} is leaked, its context couldn't be made sure of")
+            }
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Error {
+    /// An error of this kind with a text of its own.
+    pub fn new(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::full(Full::of(kind, text.into()))
+    }
+
+    /// An argument is refused: `text` names it and its bound.
+    pub fn argument(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Argument, text)
+    }
+
+    /// The object isn't in a state that allows this.
+    pub fn state(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::State, text)
+    }
+
+    /// Objects of two drivers met in one call.
+    #[cold]
+    #[must_use]
+    pub fn two_drivers(what: &'static str) -> Self {
+        Self::argument(format!("{what} belongs to another driver than the object it is used with"))
+    }
+
+    /// The call was made inside a callback of the driver.
+    #[cold]
+    #[must_use]
+    pub fn in_callback() -> Self {
+        Self::new(
+            ErrorKind::NotPermitted,
+            "no CUDA call may be made inside a callback of the driver",
+        )
+    }
+
+    /// The process is a forked child.
+    #[cold]
+    #[must_use]
+    pub fn forked() -> Self {
+        let mut full = Full::of(
+            ErrorKind::Forked,
+            "this process was forked from one that used CUDA, and CUDA can't be used in it".into(),
+        );
+        full.failure =
+            Some((AnyCall::Driver(Call::cuInit), Status::Driver(CUresult::NOT_INITIALIZED)));
+        Self::full(full)
+    }
+
+    fn full(full: Full) -> Self {
+        Self(Repr::Full(Arc::new(full)))
+    }
+
+    fn edit(self, change: impl FnOnce(&mut Full)) -> Self {
+        let mut full = match self.0 {
+            Repr::Driver(failure) => Arc::new(Full::driver(failure)),
+            Repr::Full(full) => full,
+        };
+        change(Arc::make_mut(&mut full));
+        Self(Repr::Full(full))
+    }
+
+    /// Adds what else went wrong, at the end.
+    #[must_use]
+    pub fn with_note(self, note: Note) -> Self {
+        self.edit(|full| full.notes.push(note))
+    }
+
+    /// Says which context is current now.
+    #[must_use]
+    pub fn with_current(self, now: Current) -> Self {
+        self.edit(|full| full.now_current = now)
+    }
+
+    /// Says how many parts of the operation the driver accepted.
+    #[must_use]
+    pub fn with_completed(self, parts: u32) -> Self {
+        self.edit(|full| full.completed = Some(parts))
+    }
+
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match &self.0 {
+            Repr::Driver(Failure { status: CUresult::MISSING, .. }) => ErrorKind::Missing,
+            Repr::Driver(Failure { status: CUresult::NOT_PERMITTED, .. }) => {
+                ErrorKind::NotPermitted
+            }
+            Repr::Driver(_) => ErrorKind::Driver,
+            Repr::Full(full) => full.kind,
+        }
+    }
+
+    /// The original status, never replaced; `None` where no call was made, or where the driver lacks the function.
+    #[must_use]
+    pub fn status(&self) -> Option<Status> {
+        match &self.0 {
+            Repr::Driver(Failure { status: CUresult::MISSING, .. }) => None,
+            Repr::Driver(failure) => Some(Status::Driver(failure.status)),
+            Repr::Full(full) => full
+                .failure
+                .map(|(_, status)| status)
+                .filter(|status| *status != Status::Driver(CUresult::MISSING)),
+        }
+    }
+
+    /// Whether the driver answered exactly this status.
+    #[must_use]
+    pub fn is(&self, status: CUresult) -> bool {
+        self.status() == Some(Status::Driver(status))
+    }
+
+    /// The call that failed; `None` where none was made.
+    #[must_use]
+    pub fn call(&self) -> Option<AnyCall> {
+        match &self.0 {
+            Repr::Driver(failure) => Some(AnyCall::Driver(failure.call)),
+            Repr::Full(full) => full.failure.map(|(call, _)| call),
+        }
+    }
+
+    /// What else went wrong on the way out, in order.
+    #[must_use]
+    pub fn notes(&self) -> &[Note] {
+        match &self.0 {
+            Repr::Driver(_) => &[],
+            Repr::Full(full) => &full.notes,
+        }
+    }
+
+    /// Which context is current on the calling thread, where the operation couldn't leave the caller's as it was.
+    /// `NotAsked` means that the caller's context is current.
+    #[must_use]
+    pub fn now_current(&self) -> Current {
+        match &self.0 {
+            Repr::Driver(_) => Current::NotAsked,
+            Repr::Full(full) => full.now_current,
+        }
+    }
+
+    /// How many of the operation's parts the driver accepted; `None` if none was. One for a single operation that was
+    /// carried out although the caller's context couldn't be restored.
+    #[must_use]
+    pub fn completed(&self) -> Option<u32> {
+        match &self.0 {
+            Repr::Driver(_) => None,
+            Repr::Full(full) => full.completed,
+        }
+    }
+}
+
+impl Full {
+    fn of(kind: ErrorKind, text: Cow<'static, str>) -> Self {
+        Self {
+            kind,
+            failure: None,
+            text,
+            notes: Vec::new(),
+            now_current: Current::NotAsked,
+            completed: None,
+        }
+    }
+
+    fn driver(failure: Failure) -> Self {
+        let kind = Error::from(failure).kind();
+        let failure = Some((AnyCall::Driver(failure.call), Status::Driver(failure.status)));
+        Self { failure, ..Self::of(kind, Cow::Borrowed("")) }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self(Repr::Driver(failure))
+    }
+}
+
+fn write_driver(f: &mut fmt::Formatter<'_>, call: Call, status: CUresult) -> fmt::Result {
+    if status == CUresult::MISSING {
+        return write!(f, "{call} is missing from this driver; it came with CUDA {}", call.since());
+    }
+    write!(f, "{call} failed with {status}")?;
+    if let Some(text) = status.description() {
+        write!(f, ": {text}")?;
+    }
+    match hint::cause(call, status) {
+        Some(cause) => write!(f, "; {cause}"),
+        None => Ok(()),
+    }
+}
+
+fn write_failure(f: &mut fmt::Formatter<'_>, call: AnyCall, status: Status) -> fmt::Result {
+    match (call, status) {
+        (AnyCall::Driver(call), Status::Driver(status)) => write_driver(f, call, status),
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let full = match &self.0 {
+            Repr::Driver(failure) => return write_driver(f, failure.call, failure.status),
+            Repr::Full(full) => full,
+        };
+        if let Some((call, status)) = full.failure {
+            write_failure(f, call, status)?;
+            if !full.text.is_empty() {
+                f.write_str("; ")?;
+            }
+        }
+        f.write_str(&full.text)?;
+        for note in &full.notes {
+            write!(f, "; {note}")?;
+        }
+        if full.notes.is_empty() && full.now_current != Current::NotAsked {
+            write!(f, "; {}", full.now_current)?;
+        }
+        match full.completed {
+            Some(1) => f.write_str("; the operation itself was carried out"),
+            Some(parts) => write!(f, "; {parts} parts of the operation were carried out"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({self})", self.kind())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A refusal that gives back what was handed in. Turns into its [`Error`] with `?`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Refused<T> {
+    /// Why.
+    pub error: Error,
+    /// What was handed in, or what of it is still alive.
+    pub value: T,
+}
+
+impl<T> Refused<T> {
+    /// A refusal with this reason that gives `value` back.
+    pub fn new(error: Error, value: T) -> Self {
+        Self { error, value }
+    }
+}
+
+impl<T> From<Refused<T>> for Error {
+    fn from(refused: Refused<T>) -> Self {
+        refused.error
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for Refused<T> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync + Clone>() {}
+    shared::<Error>();
+    assert!(size_of::<Result<()>>() == 16);
+    assert!(size_of::<Error>() == 16);
+};

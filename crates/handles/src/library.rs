@@ -1,0 +1,143 @@
+//! Libraries: code loaded once for all contexts of a driver, and its kernels.
+//!
+//! Source: CUDA Driver API 13.x, "Library Management".
+
+#![expect(unsafe_code, reason = "calls the driver's library functions")]
+
+use crate::{
+    driver::Driver,
+    error::{Refused, Result},
+    image::Image,
+    kernel::{Kernel, c_name},
+    object::ObjectKind,
+    resource::{Closed, Handle, Resource},
+};
+use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
+use std::{fmt, ptr};
+
+/// The resource behind [`Library`].
+#[derive(Debug)]
+pub(crate) struct LibraryRes;
+
+// SAFETY: *ends*: `cuLibraryUnload`. *Dependencies*: a library refers to its driver alone.
+unsafe impl Resource for LibraryRes {
+    type Raw = CUlibrary;
+    type Deps = Driver;
+    const KIND: ObjectKind = ObjectKind::Library;
+    const DESTROY: Option<Call> = Some(Call::cuLibraryUnload);
+
+    fn driver(deps: &Driver) -> &Driver {
+        deps
+    }
+    fn context(_: &Driver) -> CUcontext {
+        CUcontext::NULL
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: CUlibrary, _: &Driver) -> Result<(), Failure> {
+        // SAFETY: *handles*: live, by the caller's promise.
+        unsafe { calls.cuLibraryUnload(raw) }
+    }
+}
+
+/// Loaded code. Clones are the same library; it is unloaded once no kernel of it is held either. Unloading may wait for
+/// the GPU, so a `Drop` leaves it to the [reclaimer](crate::Reclaim).
+///
+/// # Examples
+/// ```
+/// # use cuhold_handles::{Device, Driver};
+/// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
+/// let ptx = ".version 7.0\n.target sm_50\n.address_size 64\n.visible .entry nop() { ret; }";
+/// let device = Device::with_driver(&driver, 0)?;
+/// let kernel = device.load(ptx)?.kernel("nop")?;
+/// assert_eq!(kernel.name(), "nop");
+/// # Ok::<(), cuhold_handles::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Library(Handle<LibraryRes>);
+
+impl Library {
+    /// Loads code. It is loaded into a context when it is first needed there.
+    ///
+    /// Calls `cuLibraryLoadData`.
+    ///
+    /// # Errors
+    /// The call's failure: `INVALID_IMAGE`, `INVALID_PTX`, `NO_BINARY_FOR_GPU`, `UNSUPPORTED_PTX_VERSION`, …; an image
+    /// that can't be one.
+    #[doc(alias = "cuLibraryLoadData")]
+    pub fn load(driver: &Driver, image: &(impl Image + ?Sized)) -> Result<Self> {
+        driver.check_callable()?;
+        let code = image.image()?;
+        let mut raw = CUlibrary::NULL;
+        // SAFETY: *pointers*: `raw` is a live local; `code` is a whole image (`Image::image`), read during the call; no
+        // options are given.
+        let result = unsafe {
+            driver.calls().cuLibraryLoadData(
+                &raw mut raw,
+                code.as_ptr().cast(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+                0,
+                ptr::null_mut(),
+                ptr::null_mut(),
+                0,
+            )
+        };
+        result.map_err(|failure| driver.error(failure))?;
+        Ok(Self(Handle::own(raw, driver.clone())))
+    }
+
+    /// A kernel by its name. C++ names are mangled, unless declared `extern "C"`.
+    ///
+    /// Calls `cuLibraryGetKernel`, `cuKernelGetParamInfo`.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where the library has no such kernel; a name with a NUL byte.
+    #[doc(alias = "cuLibraryGetKernel")]
+    pub fn kernel(&self, name: &str) -> Result<Kernel> {
+        let c_name = c_name(name)?;
+        let mut raw = CUkernel::NULL;
+        // SAFETY: *pointers*: a live local and a C string; *handles*: this handle's library.
+        unsafe {
+            self.driver().calls().cuLibraryGetKernel(&raw mut raw, self.as_raw(), c_name.as_ptr())
+        }
+        .map_err(|failure| self.driver().error(failure))?;
+        Kernel::new(self, raw, name)
+    }
+
+    /// The driver's handle, which stays this value's.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn as_raw(&self) -> CUlibrary {
+        self.0.raw()
+    }
+
+    /// The driver.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        self.0.driver()
+    }
+
+    /// Unloads the code here and now, if this is its last handle and no kernel of it is held. Waits for its kernels.
+    ///
+    /// Calls `cuLibraryUnload`.
+    ///
+    /// # Errors
+    /// [`Refused`], with the handle where the driver wasn't asked.
+    #[doc(alias = "cuLibraryUnload")]
+    pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        self.0.close().map_err(|Refused { error, value }| Refused::new(error, value.map(Self)))
+    }
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Library>();
+};

@@ -1,0 +1,498 @@
+//! The carriers: one block for every driver object, shared or unique, whose end is the policy.
+//!
+//! ```text
+//!   Handle<R>  shared: clones count      Owned<R>  unique
+//!        └───────────────┬──────────────────┘
+//!                     Block<R>   record │ raw │ id │ flags │ owner │ dependencies
+//! ```
+//!
+//! What happens when the last carrier goes:
+//!
+//! | where | what |
+//! |---|---|
+//! | on an application thread | the destroy, under [`scope::cleanup`]; then the dependencies; then the warnings |
+//! | the same, but the destroy may wait for the GPU | the block itself goes on the reclaimer's list |
+//! | inside a callback of the driver | the same: no call, no lock, no allocation |
+//! | in a forked child | nothing: memory is let go, silently |
+//!
+//! A block holds its own list record, so handing it to the reclaimer allocates nothing and can't fail. Foreign values
+//! (owners) are dropped inside `catch_unwind`: drop glue that panics while unwinding would abort the process.
+
+#![expect(unsafe_code, reason = "blocks are handed to the reclaimer as raw records")]
+
+use crate::{
+    callback,
+    driver::Driver,
+    error::{Error, Refused, Result},
+    object::{Object, ObjectKind},
+    reclaim::{self, Record, Recorded},
+    report::CudaWarning,
+    scope::{self, Outcome},
+};
+use cuhold_driver_sys::{CUresult, Call, Calls, Failure, Life, Waits, ffi::CUcontext};
+use std::{
+    any::Any,
+    fmt,
+    hash::{Hash, Hasher},
+    mem::ManuallyDrop,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+    sync::{
+        Arc as StdArc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+use triomphe::{Arc, UniqueArc};
+
+/// A value that an object keeps alive: whatever owns a borrowed raw handle.
+pub type Owner = StdArc<dyn Any + Send + Sync>;
+
+/// A raw value of a driver object.
+pub trait Raw: Copy + Eq + Hash + fmt::Debug + Send + Sync + 'static {
+    /// The value as an integer.
+    fn addr(self) -> u64;
+    /// Whether it is null.
+    fn is_null(self) -> bool {
+        self.addr() == 0
+    }
+}
+
+macro_rules! raws {
+    ($($raw:ident)*) => { $(impl Raw for cuhold_driver_sys::ffi::$raw {
+        fn addr(self) -> u64 {
+            self.addr() as u64
+        }
+    })* };
+}
+raws! { CUcontext CUmodule CUfunction CUlibrary CUkernel CUevent CUstream CUmemoryPool }
+
+/// A kind of driver object: what it refers to, which call ends it, and what that call's columns are.
+///
+/// # Safety
+/// - *ends*: [`destroy`](Self::destroy) ends exactly `raw`, with the call named [`DESTROY`](Self::DESTROY);
+/// - *dependencies*: `Deps` keeps alive all that `raw` refers to.
+pub unsafe trait Resource: Sized + Send + Sync + 'static {
+    /// The driver's handle.
+    type Raw: Raw;
+    /// What the object refers to. Dropped after the object, in the order of its fields.
+    type Deps: Send + Sync;
+
+    /// What it is called.
+    const KIND: ObjectKind;
+    /// The call that ends it; `None` for an object that ends with the one it belongs to.
+    const DESTROY: Option<Call>;
+
+    /// The driver.
+    fn driver(deps: &Self::Deps) -> &Driver;
+    /// The context that owns it; null for an object without one.
+    fn context(deps: &Self::Deps) -> CUcontext;
+
+    /// Ends the object.
+    ///
+    /// # Errors
+    /// The call's failure.
+    ///
+    /// # Safety
+    /// `raw` is live, and nobody uses it afterwards.
+    unsafe fn destroy(calls: Calls<'_>, raw: Self::Raw, deps: &Self::Deps) -> Result<(), Failure>;
+
+    /// Whether its end may wait for the GPU, so that a `Drop` leaves it to the reclaimer.
+    #[must_use]
+    fn waits() -> bool {
+        Self::DESTROY
+            .is_some_and(|call| matches!(call.columns().waits, Waits::Context | Waits::All))
+    }
+}
+
+const BORROWED: u32 = 1;
+const ENDED: u32 = 2;
+
+/// One object: its list record first, so that a pointer to the block is a pointer to the record.
+#[repr(C)]
+pub struct Block<R: Resource> {
+    record: Record,
+    raw: R::Raw,
+    id: u64,
+    flags: AtomicU32,
+    /// For the resource's own use: a stream's state word.
+    state: AtomicU32,
+    /// Thin, since it is seldom there.
+    owner: ManuallyDrop<Option<Box<Owner>>>,
+    deps: ManuallyDrop<R::Deps>,
+}
+
+impl<R: Resource> fmt::Debug for Block<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.object())
+    }
+}
+
+impl<R: Resource> Block<R> {
+    fn new(raw: R::Raw, deps: R::Deps, id: u64, owner: Option<Owner>, flags: u32) -> Self {
+        Self {
+            record: Record::of::<Self>(),
+            raw,
+            id,
+            flags: AtomicU32::new(flags),
+            state: AtomicU32::new(0),
+            owner: ManuallyDrop::new(owner.map(Box::new)),
+            deps: ManuallyDrop::new(deps),
+        }
+    }
+
+    fn driver(&self) -> &Driver {
+        R::driver(&self.deps)
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    fn object(&self) -> Object {
+        Object { kind: R::KIND, raw: self.raw.addr(), id: self.id }
+    }
+
+    /// Makes the destroying call, unless there is none to make.
+    fn destroy(&self) -> Outcome {
+        let Some(call) = R::DESTROY.filter(|_| !self.has(BORROWED | ENDED)) else {
+            return Outcome::default();
+        };
+        let owner = R::context(&self.deps);
+        let owner = (!owner.is_null()).then_some(owner);
+        scope::cleanup(self.driver(), owner, call.columns(), |calls| {
+            // SAFETY: this block owns `raw`, isn't ended, and makes this call once: the caller marks it as ended or
+            // lets go of the block.
+            unsafe { R::destroy(calls, self.raw, &self.deps) }
+        })
+    }
+
+    /// Whether a `Drop` must hand the block to the reclaimer.
+    fn must_be_reclaimed(&self) -> bool {
+        let ends = R::DESTROY.is_some() && !self.has(BORROWED | ENDED);
+        let foreign = self.owner.is_some();
+        (callback::inside() && (ends || foreign))
+            || (ends && R::waits() && !reclaim::may_wait_here())
+    }
+}
+
+impl<R: Resource> Drop for Block<R> {
+    /// Lets go of what the object kept alive. The destroy was made before, by [`end`] or [`close`].
+    fn drop(&mut self) {
+        // SAFETY: taken once: this is the drop, and nothing reads the field afterwards.
+        if let Some(owner) = unsafe { ManuallyDrop::take(&mut self.owner) }
+            && let Some(payload) = caught(move || drop(owner))
+        {
+            self.driver().warn(CudaWarning::panicked(self.object(), &*payload));
+            caught(move || drop(payload));
+        }
+        // SAFETY: as above.
+        drop(unsafe { ManuallyDrop::take(&mut self.deps) });
+    }
+}
+
+/// Runs foreign code; a panic comes back as its payload.
+pub(crate) fn caught(foreign: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(foreign)).err()
+}
+
+// SAFETY: *first field*: `Block` is `repr(C)` with its record in front. *release*: as the trait asks, below.
+unsafe impl<R: Resource> Recorded for Block<R> {
+    unsafe fn release(record: NonNull<Record>) {
+        let block = record.cast::<Self>();
+        // SAFETY: the record was made from `Arc::into_raw` of the last reference by `hand_over`, and is released once.
+        let_go(unsafe { Arc::from_raw(block.as_ptr()) });
+    }
+
+    unsafe fn worker(record: NonNull<Record>) -> Option<usize> {
+        // SAFETY: *first field*: the record is the front of a live block.
+        let block = unsafe { record.cast::<Self>().as_ref() };
+        (R::waits() && !block.has(BORROWED | ENDED)).then(|| R::context(&block.deps).addr())
+    }
+}
+
+/// Lets go of one reference; with the last one the object ends, here or on the reclaimer.
+fn let_go<R: Resource>(arc: Arc<Block<R>>) {
+    let Some(last) = Arc::into_unique(arc) else { return };
+    end(last);
+}
+
+/// The end of an object whose last carrier is gone.
+fn end<R: Resource>(last: UniqueArc<Block<R>>) {
+    if last.must_be_reclaimed() && last.driver().api().life() != Life::Forked {
+        return hand_over(last);
+    }
+    let outcome = last.destroy();
+    if outcome.status() == Some(CUresult::NOT_PERMITTED) && !reclaim::on_thread() {
+        // A callback of somebody else: the driver made nothing, and the reclaimer asks again.
+        return hand_over(last);
+    }
+    last.flags.fetch_or(ENDED, Ordering::Relaxed);
+    if outcome.is_clean() {
+        return drop(last);
+    }
+    let (driver, object) = (last.driver().clone(), last.object());
+    // What the object kept alive goes before anybody is told: a sink may look.
+    drop(last);
+    if let Some(call) = R::DESTROY {
+        outcome.warn(&driver, object, call);
+    }
+}
+
+fn hand_over<R: Resource>(last: UniqueArc<Block<R>>) {
+    // Not the driver, which could end here, where no call may be made.
+    let inlet = last.driver().reclaim().inlet();
+    let block = Arc::into_raw(last.shareable());
+    if let Some(block) = NonNull::new(block.cast_mut()) {
+        // SAFETY: *first field*; this was the last reference, and it is given to the list.
+        unsafe { inlet.push(block.cast()) };
+    }
+}
+
+/// What closing a handle did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Closed {
+    /// The object is destroyed.
+    Destroyed,
+    /// Other handles of it are alive; the object ends with the last of them.
+    StillShared,
+}
+
+/// Shared ownership of a driver object that CUDA synchronizes itself. One word.
+///
+/// Public only because other crates of this project define resources; users see the types named after what they are,
+/// such as [`Stream`](crate::Stream).
+pub struct Handle<R: Resource>(ManuallyDrop<Arc<Block<R>>>);
+
+impl<R: Resource> Handle<R> {
+    /// Takes ownership of a new object.
+    #[must_use]
+    #[inline]
+    pub fn own(raw: R::Raw, deps: R::Deps) -> Self {
+        let id = R::driver(&deps).next_id();
+        Self::with(Block::new(raw, deps, id, None, 0))
+    }
+
+    /// Refers to an object that somebody else ends; `owner` is kept alive as long.
+    #[must_use]
+    pub fn borrow(raw: R::Raw, deps: R::Deps, owner: Option<Owner>) -> Self {
+        let id = R::driver(&deps).next_id();
+        Self::with(Block::new(raw, deps, id, owner, BORROWED))
+    }
+
+    /// As [`borrow`](Self::borrow), with the number of an object that is known under several handles.
+    pub(crate) fn alias(raw: R::Raw, deps: R::Deps, id: u64) -> Self {
+        Self::with(Block::new(raw, deps, id, None, BORROWED))
+    }
+
+    fn with(block: Block<R>) -> Self {
+        Self(ManuallyDrop::new(Arc::new(block)))
+    }
+
+    /// The driver's handle.
+    #[must_use]
+    #[inline]
+    pub fn raw(&self) -> R::Raw {
+        self.0.raw
+    }
+
+    /// The object's number, unique in its driver.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// What the object refers to.
+    #[must_use]
+    #[inline]
+    pub fn deps(&self) -> &R::Deps {
+        &self.0.deps
+    }
+
+    /// The driver.
+    #[must_use]
+    #[inline]
+    pub fn driver(&self) -> &Driver {
+        self.0.driver()
+    }
+
+    /// The resource's own word of state.
+    #[must_use]
+    #[inline]
+    pub fn state(&self) -> &AtomicU32 {
+        &self.0.state
+    }
+
+    /// How warnings name it.
+    #[must_use]
+    pub fn object(&self) -> Object {
+        self.0.object()
+    }
+
+    /// Whether somebody else ends the object.
+    #[must_use]
+    pub fn is_borrowed(&self) -> bool {
+        self.0.has(BORROWED)
+    }
+
+    /// Whether this is the only handle.
+    pub(crate) fn is_unique(&self) -> bool {
+        self.0.is_unique()
+    }
+
+    /// Ends the object here and now if this is its last handle, and tells what the driver answered.
+    ///
+    /// # Errors
+    /// [`Refused`], with the handle where the driver was never asked to end the object, without it where it was.
+    pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: `this` is never dropped.
+        let arc = unsafe { ManuallyDrop::take(&mut this.0) };
+        match Arc::into_unique(arc) {
+            None => Ok(Closed::StillShared),
+            Some(block) => {
+                close(block).map(|()| Closed::Destroyed).map_err(|Refused { error, value }| {
+                    Refused::new(
+                        error,
+                        value.map(|block| Self(ManuallyDrop::new(block.shareable()))),
+                    )
+                })
+            }
+        }
+    }
+
+    /// Gives the object away without ending it: the raw value is the caller's now.
+    ///
+    /// # Errors
+    /// Gives the handle back where others of it are alive.
+    pub fn into_raw(self) -> Result<R::Raw, Self> {
+        if !self.is_unique() {
+            return Err(self);
+        }
+        self.0.flags.fetch_or(ENDED, Ordering::Relaxed);
+        Ok(self.raw())
+    }
+}
+
+/// Ends a unique block here and now.
+fn close<R: Resource>(
+    block: UniqueArc<Block<R>>,
+) -> Result<(), Refused<Option<UniqueArc<Block<R>>>>> {
+    let driver = block.driver().clone();
+    if let Err(error) = driver.check_callable() {
+        return Err(Refused::new(error, Some(block)));
+    }
+    let outcome = block.destroy();
+    let asked = outcome.activate.is_none();
+    if asked {
+        block.flags.fetch_or(ENDED, Ordering::Relaxed);
+    }
+    let Some(error) = outcome.into_error(&driver) else { return Ok(()) };
+    // Destroyed, and only putting something back failed: the object is gone, the error says the rest.
+    Err(Refused::new(error, (!asked).then_some(block)))
+}
+
+impl<R: Resource> Clone for Handle<R> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(ManuallyDrop::new(Arc::clone(&self.0)))
+    }
+}
+
+impl<R: Resource> Drop for Handle<R> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: taken once: this is the drop.
+        let_go(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+impl<R: Resource> PartialEq for Handle<R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw() == other.raw() && self.id() == other.id() && self.driver().same(other.driver())
+    }
+}
+
+impl<R: Resource> Eq for Handle<R> {}
+
+impl<R: Resource> Hash for Handle<R> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.raw().hash(state);
+        self.id().hash(state);
+    }
+}
+
+impl<R: Resource> fmt::Debug for Handle<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.object())
+    }
+}
+
+/// Unique ownership of a driver object. One word.
+///
+/// Public only because other crates of this project define resources.
+pub struct Owned<R: Resource>(ManuallyDrop<UniqueArc<Block<R>>>);
+
+impl<R: Resource> Owned<R> {
+    /// Takes ownership of a new object.
+    #[must_use]
+    pub fn own(raw: R::Raw, deps: R::Deps) -> Self {
+        let id = R::driver(&deps).next_id();
+        Self(ManuallyDrop::new(UniqueArc::new(Block::new(raw, deps, id, None, 0))))
+    }
+
+    /// The driver's handle.
+    #[must_use]
+    pub fn raw(&self) -> R::Raw {
+        self.0.raw
+    }
+
+    /// What the object refers to.
+    #[must_use]
+    pub fn deps(&self) -> &R::Deps {
+        &self.0.deps
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        self.0.driver()
+    }
+
+    /// How warnings name it.
+    #[must_use]
+    pub fn object(&self) -> Object {
+        self.0.object()
+    }
+
+    /// Ends the object here and now.
+    ///
+    /// # Errors
+    /// [`Refused`], with the object where the driver was never asked to end it.
+    pub fn close(self) -> Result<(), Refused<Option<Self>>> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: `this` is never dropped.
+        let block = unsafe { ManuallyDrop::take(&mut this.0) };
+        close(block).map_err(|Refused { error, value }| {
+            Refused::new(error, value.map(|block| Self(ManuallyDrop::new(block))))
+        })
+    }
+}
+
+impl<R: Resource> Drop for Owned<R> {
+    fn drop(&mut self) {
+        // SAFETY: taken once: this is the drop.
+        end(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+impl<R: Resource> fmt::Debug for Owned<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.object())
+    }
+}
+
+/// Refuses a null raw value.
+pub(crate) fn not_null<T: Raw>(raw: T, what: &'static str) -> Result<T> {
+    if raw.is_null() { Err(Error::argument(format!("the raw {what} is null"))) } else { Ok(raw) }
+}

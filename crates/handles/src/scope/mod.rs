@@ -1,0 +1,353 @@
+//! The scoped operations: the only code that changes which context is current, and puts it back.
+//!
+//! | operation | for | what it gives when the caller's context can't be put back |
+//! |---|---|---|
+//! | [`run`] | queries and mutations | `Err`, completed, with what is current |
+//! | [`create`] | creations with their undo | undone where that is safe, then `Err` with what is current |
+//! | [`cleanup`] | destroys in a `Drop` or a close | an [`Outcome`] to warn from after locks are released |
+//! | [`create_context`] | context creation, which pushes | the new context is destroyed, then `Err` |
+//!
+//! If the target is current already nothing is switched: one query, then the operation. Else the target is *set*
+//! current and the former context set again afterwards; with none current the set pushes and the setting of null pops
+//! (measured), so the depth of the thread's stack stays what it was. Which calls need a scope at all is the *context*
+//! column of the function list.
+//!
+//! "Ask" in the failing cases is one `cuCtxGetCurrent` on the cold path; its own failure is carried as
+//! [`Current::Unknown`].
+//!
+//! Source: CUDA Driver API 13.x, "Context Management"; readings of a real driver for what the manual leaves open.
+
+#![expect(unsafe_code, reason = "the thread's context is read and set through the driver")]
+
+mod bracket;
+mod outcome;
+
+pub use bracket::relaxed;
+pub use outcome::{Lost, Outcome};
+
+use crate::{
+    current::Current,
+    driver::Driver,
+    error::{Error, Note, Result},
+};
+use cuhold_driver_sys::{Calls, Columns, ContextUse, Failure, ffi::CUcontext};
+
+/// A context to run in, with its driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    driver: &'a Driver,
+    raw: CUcontext,
+}
+
+impl<'a> Target<'a> {
+    /// Runs in this context of this driver.
+    #[must_use]
+    pub fn new(driver: &'a Driver, raw: CUcontext) -> Self {
+        Self { driver, raw }
+    }
+
+    /// The driver.
+    #[must_use]
+    pub fn driver(self) -> &'a Driver {
+        self.driver
+    }
+
+    /// The context.
+    #[must_use]
+    pub fn raw(self) -> CUcontext {
+        self.raw
+    }
+}
+
+/// What is current on the calling thread, for the cold path.
+#[cold]
+fn ask(calls: Calls<'_>) -> Current {
+    match current(calls) {
+        Ok(raw) => Current::of(raw),
+        Err(failure) => Current::Unknown(failure),
+    }
+}
+
+#[inline]
+fn current(calls: Calls<'_>) -> Result<CUcontext, Failure> {
+    let mut raw = CUcontext::NULL;
+    // SAFETY: *pointers*: `raw` is a live local.
+    unsafe { calls.cuCtxGetCurrent(&raw mut raw) }?;
+    Ok(raw)
+}
+
+fn set(calls: Calls<'_>, raw: CUcontext) -> Result<(), Failure> {
+    // SAFETY: *handles*: the driver takes null, and any pointer that was a context, destroyed ones included (measured).
+    unsafe { calls.cuCtxSetCurrent(raw) }
+}
+
+/// An activation that failed: the operation isn't run.
+struct Stuck {
+    failure: Failure,
+    lost: Option<Lost>,
+}
+
+impl Stuck {
+    fn into_error(self, driver: &Driver) -> Error {
+        let error = driver.error(self.failure);
+        match self.lost {
+            Some(lost) => lost.note_on(error),
+            None => error,
+        }
+    }
+}
+
+/// The caller's context, to be put back. Where it was the target's, there is nothing to put back.
+struct Switch<'a> {
+    calls: Calls<'a>,
+    previous: Option<CUcontext>,
+}
+
+impl<'a> Switch<'a> {
+    #[inline]
+    fn to(calls: Calls<'a>, target: CUcontext) -> Result<Self, Stuck> {
+        let previous = current(calls).map_err(|failure| Stuck { failure, lost: None })?;
+        if previous == target {
+            return Ok(Self { calls, previous: None });
+        }
+        Self::set(calls, previous, target)
+    }
+
+    #[cold]
+    fn set(calls: Calls<'a>, previous: CUcontext, target: CUcontext) -> Result<Self, Stuck> {
+        let Err(failure) = set(calls, target) else {
+            return Ok(Self { calls, previous: Some(previous) });
+        };
+        // A call that was carried out may still answer a failure: put back what it moved.
+        let lost = match ask(calls) {
+            now if now == Current::of(previous) => None,
+            now @ Current::Unknown(_) => Some(Lost { restore: None, now }),
+            _ => put_back(calls, previous),
+        };
+        Err(Stuck { failure, lost })
+    }
+
+    /// Puts the caller's context back. `None`: it is back.
+    #[inline]
+    fn restore(mut self) -> Option<Lost> {
+        let previous = self.previous.take()?;
+        put_back(self.calls, previous)
+    }
+}
+
+#[cold]
+fn put_back(calls: Calls<'_>, previous: CUcontext) -> Option<Lost> {
+    let failure = set(calls, previous).err()?;
+    Some(Lost { restore: Some(failure), now: ask(calls) })
+}
+
+/// Puts the caller's context back while a panic passes through, and warns where that is refused.
+struct WhileUnwinding<'a> {
+    driver: &'a Driver,
+    switch: Option<Switch<'a>>,
+}
+
+impl Drop for WhileUnwinding<'_> {
+    fn drop(&mut self) {
+        if let Some(lost) = self.switch.take().and_then(Switch::restore) {
+            lost.warn(self.driver);
+        }
+    }
+}
+
+/// Runs `operation` between activation and restore; a panic in it finds the context put back.
+#[inline]
+fn within<T>(
+    target: Target<'_>,
+    operation: impl FnOnce(Calls<'_>) -> T,
+) -> Result<(T, Option<Lost>), Stuck> {
+    let calls = target.driver.calls();
+    let switch = Switch::to(calls, target.raw)?;
+    let mut guard = WhileUnwinding { driver: target.driver, switch: Some(switch) };
+    let value = operation(calls);
+    let lost = guard.switch.take().and_then(Switch::restore);
+    Ok((value, lost))
+}
+
+/// Runs a query or a mutation with the target current.
+///
+/// Calls `cuCtxGetCurrent`; where another context is current also `cuCtxSetCurrent`, twice.
+///
+/// # Errors
+/// - the activation's failure: the operation wasn't run;
+/// - the operation's failure, with a note if the caller's context wasn't restored;
+/// - the restore's failure, [completed](Error::completed): the operation was carried out, and what it published stays
+///   published; the value of a query is lost.
+#[inline]
+pub fn run<T>(
+    target: Target<'_>,
+    operation: impl FnOnce(Calls<'_>) -> Result<T, Failure>,
+) -> Result<T> {
+    match within(target, operation) {
+        Ok((Ok(value), None)) => Ok(value),
+        Ok((Ok(_), Some(lost))) => Err(lost.into_error(target.driver).with_completed(1)),
+        Ok((Err(failure), lost)) => Err(failed(target.driver, failure, lost)),
+        Err(stuck) => Err(stuck.into_error(target.driver)),
+    }
+}
+
+/// Runs a foreign closure with the target current. A panic in it is resumed once the caller's context is back.
+///
+/// Calls as [`run`].
+///
+/// # Errors
+/// The activation's failure (the closure wasn't run), or the restore's, completed (the closure's value is lost).
+pub fn call<T>(target: Target<'_>, foreign: impl FnOnce() -> T) -> Result<T> {
+    run(target, |_| Ok(foreign()))
+}
+
+#[cold]
+fn failed(driver: &Driver, failure: Failure, lost: Option<Lost>) -> Error {
+    let error = driver.error(failure);
+    match lost {
+        Some(lost) => lost.note_on(error),
+        None => error,
+    }
+}
+
+/// Makes an object with the target current, and unmakes it if the caller's context can't be put back.
+///
+/// `raw` names the new object in a note should it be lost; `undo` destroys it, and `destroy` are the columns of the
+/// call with which it does.
+///
+/// Calls as [`run`].
+///
+/// # Errors
+/// In every case nothing stays created, but where the note [`Note::Leaked`] says otherwise:
+/// - the activation's or the creation's failure;
+/// - the restore's failure: the object was destroyed again, if its destroy needs no context or the target is known to
+///   be current; a failing undo is a note.
+#[inline]
+pub fn create<T: Copy>(
+    target: Target<'_>,
+    operation: impl FnOnce(Calls<'_>) -> Result<T, Failure>,
+    undo: Undo<impl FnOnce(Calls<'_>, T) -> Result<(), Failure>, impl FnOnce(T) -> u64>,
+) -> Result<T> {
+    match within(target, operation) {
+        Ok((Ok(value), None)) => Ok(value),
+        Ok((Ok(value), Some(lost))) => Err(undone(target, value, lost, undo)),
+        Ok((Err(failure), lost)) => Err(failed(target.driver, failure, lost)),
+        Err(stuck) => Err(stuck.into_error(target.driver)),
+    }
+}
+
+/// How a creation is undone.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "made by every caller of `create`")]
+pub struct Undo<U, R> {
+    /// The columns of the destroying call: whether it needs its context.
+    pub columns: Columns,
+    /// Destroys the new object.
+    pub destroy: U,
+    /// The new object's raw value, for a note.
+    pub raw: R,
+}
+
+#[cold]
+fn undone<T: Copy>(
+    target: Target<'_>,
+    value: T,
+    lost: Lost,
+    undo: Undo<impl FnOnce(Calls<'_>, T) -> Result<(), Failure>, impl FnOnce(T) -> u64>,
+) -> Error {
+    let safe = undo.columns.context != ContextUse::Owner || lost.now == Current::of(target.raw);
+    let note = if safe {
+        (undo.destroy)(target.driver.calls(), value).err().map(Note::UndoFailed)
+    } else {
+        Some(Note::Leaked { raw: (undo.raw)(value) })
+    };
+    let error = lost.into_error(target.driver);
+    match note {
+        Some(note) => error.with_note(note),
+        None => error,
+    }
+}
+
+/// Destroys an object: activates its context if the destroy needs it, brackets a capture-unsafe destroy with the
+/// relaxed mode, and tells what went wrong as a plain value. Warn from it only after locks are released.
+///
+/// Calls the destroy; with an unsafe *capture* column also `cuThreadExchangeStreamCaptureMode`, twice; with the
+/// *context* column "owner" as [`run`].
+pub fn cleanup(
+    driver: &Driver,
+    owner: Option<CUcontext>,
+    columns: Columns,
+    destroy: impl FnOnce(Calls<'_>) -> Result<(), Failure>,
+) -> Outcome {
+    relaxed(driver.calls(), columns, |calls| {
+        let Some(owner) = owner.filter(|_| columns.context == ContextUse::Owner) else {
+            return Outcome { operation: destroy(calls).err(), ..Outcome::default() };
+        };
+        match within(Target { driver, raw: owner }, destroy) {
+            Ok((result, lost)) => Outcome { operation: result.err(), lost, ..Outcome::default() },
+            Err(Stuck { failure, lost }) => {
+                Outcome { activate: Some(failure), lost, ..Outcome::default() }
+            }
+        }
+    })
+}
+
+/// Makes a context, which the driver pushes, and pops it again.
+///
+/// Calls `cuCtxGetCurrent`, the creation, `cuCtxPopCurrent`.
+///
+/// # Errors
+/// - the question's or the creation's failure: if the creation pushed something all the same it is popped, and
+///   destroyed where the creation named it;
+/// - the pop's failure: the new context was destroyed, which pops it, and the error says what is current.
+pub fn create_context(
+    driver: &Driver,
+    operation: impl FnOnce(Calls<'_>, &mut CUcontext) -> Result<(), Failure>,
+) -> Result<CUcontext> {
+    let calls = driver.calls();
+    let before = current(calls).map_err(|failure| driver.error(failure))?;
+    let mut new = CUcontext::NULL;
+    if let Err(failure) = operation(calls, &mut new) {
+        return Err(orphaned(driver, failure, before, new));
+    }
+    let mut popped = CUcontext::NULL;
+    // SAFETY: *pointers*: `popped` is a live local.
+    let Err(failure) = (unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) }) else {
+        return Ok(new);
+    };
+    // SAFETY: *handles*: made above, and given to nobody.
+    let undo = unsafe { calls.cuCtxDestroy_v2(new) };
+    let lost = Lost { restore: Some(failure), now: ask(calls) };
+    let error = lost.into_error(driver);
+    Err(match undo {
+        Ok(()) => error,
+        Err(failure) => error.with_note(Note::UndoFailed(failure)),
+    })
+}
+
+/// The creation failed; whatever it pushed all the same is taken off the stack and ended.
+#[cold]
+fn orphaned(driver: &Driver, failure: Failure, before: CUcontext, new: CUcontext) -> Error {
+    let calls = driver.calls();
+    let error = driver.error(failure);
+    let now = ask(calls);
+    if now == Current::of(before) {
+        return error;
+    }
+    if let Current::Unknown(_) = now {
+        return Lost { restore: None, now }.note_on(error);
+    }
+    let mut popped = CUcontext::NULL;
+    // SAFETY: *pointers*: `popped` is a live local.
+    if let Err(pop) = unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) } {
+        return Lost { restore: Some(pop), now: ask(calls) }.note_on(error);
+    }
+    if popped.is_null() || popped != new {
+        return error.with_note(Note::Leaked { raw: popped.addr() as u64 });
+    }
+    // SAFETY: *handles*: the failing creation named this context and pushed it; it was given to nobody.
+    match unsafe { calls.cuCtxDestroy_v2(popped) } {
+        Ok(()) => error,
+        Err(undo) => error.with_note(Note::UndoFailed(undo)),
+    }
+}

@@ -1,0 +1,392 @@
+//! Streams: queues of work on a device, created, borrowed, and the two default ones.
+//!
+//! A call on a created stream needs no current context (measured), so it is one driver call. A default stream's handle
+//! means "of the current context", so its calls are scoped. The per-thread default stream is a type of its own that
+//! can't leave its thread.
+//!
+//! Source: CUDA Driver API 13.x, "Stream Management" and "Stream synchronization behavior".
+
+#![expect(unsafe_code, reason = "calls the driver's stream functions")]
+
+mod host_fn;
+mod token;
+
+pub use token::{AsStream, PerThreadStream, StreamRef};
+
+use crate::{
+    context::Context,
+    driver::Driver,
+    error::{Error, Refused, Result},
+    event::{Event, EventOptions},
+    object::ObjectKind,
+    resource::{Closed, Handle, Owner, Resource},
+    scope::{self, Undo},
+};
+use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
+use std::{fmt, sync::atomic::Ordering};
+
+/// The resource behind [`Stream`].
+#[derive(Debug)]
+pub(crate) struct StreamRes;
+
+// SAFETY: *ends*: `cuStreamDestroy`. *Dependencies*: a stream refers to its context.
+unsafe impl Resource for StreamRes {
+    type Raw = CUstream;
+    type Deps = Context;
+    const KIND: ObjectKind = ObjectKind::Stream;
+    const DESTROY: Option<Call> = Some(Call::cuStreamDestroy_v2);
+
+    fn driver(deps: &Context) -> &Driver {
+        deps.driver()
+    }
+    fn context(deps: &Context) -> CUcontext {
+        deps.as_raw()
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: CUstream, _: &Context) -> Result<(), Failure> {
+        // SAFETY: *handles*: live, by the caller's promise.
+        unsafe { calls.cuStreamDestroy_v2(raw) }
+    }
+}
+
+/// Bit of the state word: the raw value was taken or given, so others may use or capture the stream.
+const EXPOSED: u32 = 1;
+
+/// How a stream is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct StreamOptions {
+    /// Whether its work is ordered with that of the legacy default stream. Off by default.
+    pub blocking: bool,
+    /// Its priority: lower numbers first. The driver clamps it to the device's range; the default, 0, is the lowest.
+    pub priority: i32,
+}
+
+impl StreamOptions {
+    /// Ordered with the legacy default stream.
+    #[must_use]
+    pub fn blocking() -> Self {
+        Self { blocking: true, ..Self::default() }
+    }
+
+    /// Of this priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    fn flags(self) -> u32 {
+        let flags = if self.blocking {
+            CUstream_flags::CU_STREAM_DEFAULT
+        } else {
+            CUstream_flags::CU_STREAM_NON_BLOCKING
+        };
+        flags.0
+    }
+}
+
+/// A CUDA stream. Clones are the same stream; it ends with the last of them, and work that is queued by then is done
+/// all the same.
+///
+/// # Examples
+/// ```
+/// # use cuhold_handles::{Device, Driver};
+/// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
+/// let device = Device::with_driver(&driver, 0)?;
+/// let stream = device.new_stream()?;
+/// stream.host_fn(|| println!("everything queued before is done"))?;
+/// stream.synchronize()?;
+/// # Ok::<(), cuhold_handles::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Stream(Handle<StreamRes>);
+
+impl Stream {
+    /// Makes a stream in the context.
+    ///
+    /// Calls `cuStreamCreateWithPriority`.
+    ///
+    /// # Errors
+    /// The call's failure, or that of making the context current and the caller's again.
+    #[doc(alias = "cuStreamCreate")]
+    #[doc(alias = "cuStreamCreateWithPriority")]
+    pub fn with_options(context: &Context, options: StreamOptions) -> Result<Self> {
+        context.driver().check_callable()?;
+        let undo = Undo {
+            columns: Call::cuStreamDestroy_v2.columns(),
+            // SAFETY: *handles*: made below, and given to nobody.
+            destroy: |calls: Calls<'_>, raw| unsafe { calls.cuStreamDestroy_v2(raw) },
+            raw: |raw: CUstream| raw.addr() as u64,
+        };
+        let raw = scope::create(
+            context.target(),
+            |calls| {
+                let mut raw = CUstream::NULL;
+                // SAFETY: *pointers*: `raw` is a live local.
+                unsafe {
+                    calls.cuStreamCreateWithPriority(
+                        &raw mut raw,
+                        options.flags(),
+                        options.priority,
+                    )
+                }?;
+                Ok(raw)
+            },
+            undo,
+        )?;
+        Ok(Self(Handle::own(raw, context.clone())))
+    }
+
+    /// The context's legacy default stream. Calls on it are made with the context current; it is never destroyed.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn legacy(context: &Context) -> Self {
+        Self::exposed(Handle::borrow(CU_STREAM_LEGACY, context.clone(), None))
+    }
+
+    /// Takes over a stream that the caller created.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// Null and the default streams are refused; the stream is then still the caller's.
+    ///
+    /// # Safety
+    /// `raw` is a live, created stream of this context that nobody else ends.
+    pub unsafe fn from_raw(context: &Context, raw: CUstream) -> Result<Self> {
+        Ok(Self::exposed(Handle::own(created(raw)?, context.clone())))
+    }
+
+    /// Refers to a stream that somebody else ends; `owner` is kept alive as long. Without an owner it never becomes the
+    /// stream on which a buffer is freed.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// Null and the default streams are refused: [`legacy`](Self::legacy) and [`PerThreadStream`] are those.
+    ///
+    /// # Safety
+    /// `raw` is a created stream of this context that lives as long as this handle and its clones, or `owner` keeps it
+    /// alive.
+    pub unsafe fn borrow_raw(
+        context: &Context,
+        raw: CUstream,
+        owner: Option<Owner>,
+    ) -> Result<Self> {
+        Ok(Self::exposed(Handle::borrow(created(raw)?, context.clone(), owner)))
+    }
+
+    fn exposed(handle: Handle<StreamRes>) -> Self {
+        handle.state().fetch_or(EXPOSED, Ordering::Relaxed);
+        Self(handle)
+    }
+
+    /// The driver's handle, which stays this value's. From here on others may use the stream, so that it is asked
+    /// whether it is captured where that matters.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn as_raw(&self) -> CUstream {
+        self.0.state().fetch_or(EXPOSED, Ordering::Relaxed);
+        self.0.raw()
+    }
+
+    /// The driver's handle for a call of ours, which exposes nothing.
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub fn raw(&self) -> CUstream {
+        self.0.raw()
+    }
+
+    /// Whether the raw value was ever taken or given.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    #[inline]
+    pub fn is_exposed(&self) -> bool {
+        self.0.state().load(Ordering::Relaxed) & EXPOSED != 0
+    }
+
+    /// Whether this is a default stream, whose handle means "of the current context".
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub fn is_token(&self) -> bool {
+        self.0.raw() == CU_STREAM_LEGACY
+    }
+
+    /// The driver.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    #[inline]
+    pub fn driver(&self) -> &Driver {
+        self.0.driver()
+    }
+
+    /// The context.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    #[inline]
+    pub fn context(&self) -> &Context {
+        self.0.deps()
+    }
+
+    /// The object's number, unique in its driver.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    /// Whether `self` is somebody else's stream.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_borrowed(&self) -> bool {
+        self.0.is_borrowed()
+    }
+
+    /// Makes a call for this stream: one call, or in its context for a default stream.
+    #[doc(hidden)]
+    #[inline]
+    pub fn run<T>(&self, call: impl FnOnce(Calls<'_>) -> Result<T, Failure>) -> Result<T> {
+        StreamRef::from(self).run(call)
+    }
+
+    /// Waits until everything queued so far is done.
+    ///
+    /// Calls `cuStreamSynchronize`. Blocks the thread; holds no lock. It invalidates captures in global mode on any
+    /// thread, as the driver's call does.
+    ///
+    /// # Errors
+    /// The call's failure, which may be that of earlier work.
+    #[doc(alias = "cuStreamSynchronize")]
+    pub fn synchronize(&self) -> Result<()> {
+        StreamRef::from(self).synchronize()
+    }
+
+    /// Whether everything queued so far is done.
+    ///
+    /// Calls `cuStreamQuery`. It invalidates captures in global mode on any thread, as the driver's call does.
+    ///
+    /// # Errors
+    /// The call's failure, which may be that of earlier work. "Not ready" is `Ok(false)`.
+    #[doc(alias = "cuStreamQuery")]
+    pub fn is_done(&self) -> Result<bool> {
+        StreamRef::from(self).is_done()
+    }
+
+    /// Lets `event` mark everything queued so far, in place of what it marked before.
+    ///
+    /// Calls `cuEventRecord`.
+    ///
+    /// # Errors
+    /// The call's failure: the event must be of the stream's context.
+    #[doc(alias = "cuEventRecord")]
+    #[inline]
+    pub fn record(&self, event: &Event) -> Result<()> {
+        StreamRef::from(self).record(event)
+    }
+
+    /// Makes an event in the stream's context and records it.
+    ///
+    /// Calls `cuEventCreate`, `cuEventRecord`.
+    ///
+    /// # Errors
+    /// The calls' failures; no event is left.
+    pub fn record_new(&self, options: EventOptions) -> Result<Event> {
+        let event = Event::with_options(self.context(), options)?;
+        self.record(&event)?;
+        Ok(event)
+    }
+
+    /// Lets work that is queued from here on wait for what `event` marks at this moment. Returns at once.
+    ///
+    /// Calls `cuStreamWaitEvent`.
+    ///
+    /// # Errors
+    /// The call's failure.
+    #[doc(alias = "cuStreamWaitEvent")]
+    #[inline]
+    pub fn wait_event(&self, event: &Event) -> Result<()> {
+        StreamRef::from(self).wait_event(event)
+    }
+
+    /// Runs a closure on a thread of the driver once everything queued so far is done; later work waits for it. No CUDA
+    /// call may be made in it: the operations of this project answer
+    /// [`ErrorKind::NotPermitted`](crate::ErrorKind::NotPermitted) there, and objects that are dropped in it end on the
+    /// reclaimer. A panic in it is caught and reported.
+    ///
+    /// Calls `cuLaunchHostFunc`.
+    ///
+    /// # Errors
+    /// The call's failure; the closure comes back, unless it ran all the same.
+    #[doc(alias = "cuLaunchHostFunc")]
+    pub fn host_fn<F: FnOnce() + Send + 'static>(
+        &self,
+        closure: F,
+    ) -> Result<(), Refused<Option<F>>> {
+        host_fn::launch(StreamRef::from(self), closure)
+    }
+
+    /// The stream's priority, after clamping.
+    ///
+    /// Calls `cuStreamGetPriority`.
+    ///
+    /// # Errors
+    /// The call's failure.
+    pub fn priority(&self) -> Result<i32> {
+        self.run(|calls| {
+            let mut priority = 0;
+            // SAFETY: *handles*: this handle's stream; *pointers*: a live local.
+            unsafe { calls.cuStreamGetPriority(self.raw(), &raw mut priority) }?;
+            Ok(priority)
+        })
+    }
+
+    /// Ends the stream here and now, if this is its last handle. Work that is queued is done all the same.
+    ///
+    /// Calls `cuStreamDestroy`.
+    ///
+    /// # Errors
+    /// [`Refused`], with the handle where the driver wasn't asked.
+    #[doc(alias = "cuStreamDestroy")]
+    pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        self.0.close().map_err(|Refused { error, value }| Refused::new(error, value.map(Self)))
+    }
+
+    /// Gives the stream away without ending it.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// Gives the handle back where others of it are alive.
+    pub fn into_raw(self) -> Result<CUstream, Self> {
+        self.0.into_raw().map_err(Self)
+    }
+}
+
+fn created(raw: CUstream) -> Result<CUstream> {
+    if raw.is_null() || raw == CU_STREAM_LEGACY || raw == CU_STREAM_PER_THREAD {
+        return Err(Error::argument(
+            "the raw stream is null or a default stream, which have constructors of their own",
+        ));
+    }
+    Ok(raw)
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Stream>();
+    assert!(size_of::<Stream>() == 8 && size_of::<Option<Stream>>() == 8);
+    assert!(size_of::<Result<Stream>>() == 16);
+};

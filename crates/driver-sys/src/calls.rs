@@ -9,34 +9,34 @@
     reason = "the methods carry the exported C names, so that a name is written once"
 )]
 
-use crate::{Call, DriverApi, ffi::*};
+use crate::{Call, DriverApi, Listed, ffi::*};
 use core::fmt;
 
-/// A driver call that didn't succeed: which one, and what it answered.
+/// A call that didn't succeed: which one, and what it answered. A driver's, unless said otherwise.
 ///
-/// Two words, `Copy`: usable in a `Drop`.
+/// At most two words, `Copy`: usable in a `Drop`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_structs, reason = "a pair that every layer makes and takes apart")]
-pub struct Failure {
+pub struct Failure<C: Listed = Call> {
     /// The call.
-    pub call: Call,
+    pub call: C,
     /// What it answered; never `SUCCESS`.
-    pub status: CUresult,
+    pub status: C::Status,
 }
 
-impl fmt::Display for Failure {
+impl<C: Listed> fmt::Display for Failure<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} answered {}", self.call, self.status)
     }
 }
 
-impl fmt::Debug for Failure {
+impl<C: Listed> fmt::Debug for Failure<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl core::error::Error for Failure {}
+impl<C: Listed> core::error::Error for Failure<C> {}
 
 macro_rules! named_calls {
     ({} $($name:ident $kind:ident $context:ident $capture:ident $waits:ident

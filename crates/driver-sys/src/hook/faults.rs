@@ -1,7 +1,7 @@
 //! The fault injector: which calls are to fail, when, and how.
 
 use super::{Hook, Verdict};
-use crate::{CUresult, Call, Kind};
+use crate::{CUresult, Call, Kind, Listed};
 use parking_lot::Mutex;
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,23 +11,23 @@ use std::{
 /// How a call fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Effect {
+pub enum Effect<S = CUresult> {
     /// Nothing is done; the caller hears the status.
-    Refused(CUresult),
+    Refused(S),
     /// The call is carried out, and the caller hears the status all the same: what a release or an enqueue may do
     /// that reports an earlier failure.
-    DoneButFailed(CUresult),
+    DoneButFailed(S),
     /// Nothing is done, and from here on every call answers the status, but for those that only look at or change
     /// the calling thread's context and mode: what a fatal error leaves behind.
-    StickyFromHere(CUresult),
+    StickyFromHere(S),
 }
 
 /// Which calls fail, and how. Everything that isn't restricted matches.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Fault {
-    effect: Effect,
-    call: Option<Call>,
+pub struct Fault<C: Listed = Call> {
+    effect: Effect<C::Status>,
+    call: Option<C>,
     name: Option<&'static str>,
     kind: Option<Kind>,
     handle: Option<u64>,
@@ -36,9 +36,9 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault with this effect on every call.
+    /// A fault with this effect on every call of the driver.
     pub const fn new(effect: Effect) -> Self {
-        Self { effect, call: None, name: None, kind: None, handle: None, thread: None, nth: None }
+        Self::with_effect(effect)
     }
 
     /// Nothing is done; the caller hears `status`.
@@ -50,9 +50,16 @@ impl Fault {
     pub const fn done_but_failed(status: CUresult) -> Self {
         Self::new(Effect::DoneButFailed(status))
     }
+}
+
+impl<C: Listed> Fault<C> {
+    /// A fault with this effect on every call of a list.
+    pub const fn with_effect(effect: Effect<C::Status>) -> Self {
+        Self { effect, call: None, name: None, kind: None, handle: None, thread: None, nth: None }
+    }
 
     /// Only this form.
-    pub const fn on(mut self, call: Call) -> Self {
+    pub const fn on(mut self, call: C) -> Self {
         self.call = Some(call);
         self
     }
@@ -87,44 +94,52 @@ impl Fault {
         self
     }
 
-    fn matches(&self, call: Call, arguments: &[u64]) -> bool {
+    fn matches(&self, call: C, arguments: &[u64]) -> bool {
         self.call.is_none_or(|c| c == call)
             && self.name.is_none_or(|n| n == call.name())
-            && self.kind.is_none_or(|k| k == call.columns().kind)
+            && self.kind.is_none_or(|k| k == call.kind())
             && self.handle.is_none_or(|h| arguments.first() == Some(&h))
             && self.thread.is_none_or(|t| t == thread::current().id())
     }
 }
 
 #[derive(Debug)]
-struct Armed {
-    fault: Fault,
+struct Armed<C: Listed> {
+    fault: Fault<C>,
     matched: u64,
 }
 
-#[derive(Debug, Default)]
-struct Plan {
-    armed: Vec<Armed>,
-    sticky: Option<CUresult>,
+#[derive(Debug)]
+struct Plan<C: Listed> {
+    armed: Vec<Armed<C>>,
+    sticky: Option<C::Status>,
 }
 
-/// A hook that makes calls fail by plan. Costs one relaxed load where nothing is armed.
-#[derive(Debug, Default)]
-pub struct Faults {
+impl<C: Listed> Default for Plan<C> {
+    fn default() -> Self {
+        Self { armed: Vec::new(), sticky: None }
+    }
+}
+
+/// A hook that makes calls fail by plan. Costs one load where nothing is armed.
+#[derive(Debug)]
+pub struct Faults<C: Listed = Call> {
     active: AtomicBool,
     fired: AtomicU64,
-    plan: Mutex<Plan>,
+    plan: Mutex<Plan<C>>,
 }
 
 impl Faults {
-    /// A plan without faults.
+    /// A plan without faults, for a driver. ([`Default`] makes one for any list.)
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
+}
 
+impl<C: Listed> Faults<C> {
     /// Adds a fault; those added first are looked at first.
-    pub fn arm(&self, fault: Fault) {
+    pub fn arm(&self, fault: Fault<C>) {
         self.plan.lock().armed.push(Armed { fault, matched: 0 });
         self.active.store(true, Ordering::Release);
     }
@@ -142,10 +157,10 @@ impl Faults {
     }
 
     #[cold]
-    fn decide(&self, call: Call, arguments: &[u64]) -> Verdict {
+    fn decide(&self, call: C, arguments: &[u64]) -> Verdict<C::Status> {
         let mut plan = self.plan.lock();
         if let Some(status) = plan.sticky {
-            return if is_thread_state(call) {
+            return if call.survives_fatal() {
                 Verdict::Pass
             } else {
                 self.fire(Verdict::Refuse(status))
@@ -171,20 +186,22 @@ impl Faults {
         Verdict::Pass
     }
 
-    fn fire(&self, verdict: Verdict) -> Verdict {
+    fn fire(&self, verdict: Verdict<C::Status>) -> Verdict<C::Status> {
         self.fired.fetch_add(1, Ordering::Relaxed);
         verdict
     }
 }
 
-/// The calls that a fatal error doesn't touch on a real driver: what is current, and the capture mode (measured).
-fn is_thread_state(call: Call) -> bool {
-    call.columns().kind == Kind::Thread || call == Call::cuCtxGetCurrent
+impl<C: Listed> Default for Faults<C> {
+    fn default() -> Self {
+        let plan = Mutex::new(Plan::default());
+        Self { active: AtomicBool::new(false), fired: AtomicU64::new(0), plan }
+    }
 }
 
-impl Hook for Faults {
+impl<C: Listed> Hook<C> for Faults<C> {
     #[inline]
-    fn before(&self, call: Call, arguments: &[u64]) -> Verdict {
+    fn before(&self, call: C, arguments: &[u64]) -> Verdict<C::Status> {
         if self.active.load(Ordering::Acquire) {
             self.decide(call, arguments)
         } else {

@@ -1,10 +1,11 @@
 //! The call log and the call counter.
 
 use super::Hook;
-use crate::{CUresult, Call};
+use crate::{Call, Listed};
 use parking_lot::Mutex;
 use std::{
     fmt,
+    marker::PhantomData,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread::{self, ThreadId},
 };
@@ -13,24 +14,24 @@ const ARGUMENTS_MAX: usize = 12;
 
 /// One call, as it was made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
-    call: Call,
-    status: CUresult,
+pub struct Entry<C: Listed = Call> {
+    call: C,
+    status: C::Status,
     thread: ThreadId,
     arguments: [u64; ARGUMENTS_MAX],
     len: usize,
 }
 
-impl Entry {
+impl<C: Listed> Entry<C> {
     /// Which call.
     #[must_use]
-    pub fn call(&self) -> Call {
+    pub fn call(&self) -> C {
         self.call
     }
 
     /// What the caller heard.
     #[must_use]
-    pub fn status(&self) -> CUresult {
+    pub fn status(&self) -> C::Status {
         self.status
     }
 
@@ -47,26 +48,28 @@ impl Entry {
     }
 }
 
-impl fmt::Debug for Entry {
+impl<C: Listed> fmt::Debug for Entry<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}({:#x?}) -> {}", self.call, self.arguments(), self.status)
     }
 }
 
 /// A hook that keeps every call, in the order in which the calls returned. Off until it is started.
-#[derive(Debug, Default)]
-pub struct CallLog {
+#[derive(Debug)]
+pub struct CallLog<C: Listed = Call> {
     on: AtomicBool,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<Entry<C>>>,
 }
 
 impl CallLog {
-    /// An empty log, not started.
+    /// An empty log of a driver's calls, not started. ([`Default`] makes one for any list.)
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
+}
 
+impl<C: Listed> CallLog<C> {
     /// Empties the log and begins to keep calls.
     pub fn start(&self) {
         self.entries.lock().clear();
@@ -74,21 +77,27 @@ impl CallLog {
     }
 
     /// Stops, and gives what was kept.
-    pub fn stop(&self) -> Vec<Entry> {
+    pub fn stop(&self) -> Vec<Entry<C>> {
         self.on.store(false, Ordering::Release);
         std::mem::take(&mut *self.entries.lock())
     }
 
     /// The calls that `work` makes, of all threads while it runs. Not for two at once.
-    pub fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Vec<Entry>) {
+    pub fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Vec<Entry<C>>) {
         self.start();
         let value = work();
         (value, self.stop())
     }
 }
 
-impl Hook for CallLog {
-    fn after(&self, call: Call, arguments: &[u64], status: CUresult) {
+impl<C: Listed> Default for CallLog<C> {
+    fn default() -> Self {
+        Self { on: AtomicBool::new(false), entries: Mutex::new(Vec::new()) }
+    }
+}
+
+impl<C: Listed> Hook<C> for CallLog<C> {
+    fn after(&self, call: C, arguments: &[u64], status: C::Status) {
         if !self.on.load(Ordering::Acquire) {
             return;
         }
@@ -103,21 +112,24 @@ impl Hook for CallLog {
 }
 
 /// A hook that counts calls, each form by itself.
-pub struct CallCounts {
+pub struct CallCounts<C: Listed = Call> {
     counts: Box<[AtomicU64]>,
+    list: PhantomData<fn(C)>,
 }
 
 impl CallCounts {
-    /// All zero.
+    /// All of a driver's calls, each zero times. ([`Default`] makes one for any list.)
     #[must_use]
     pub fn new() -> Self {
-        Self { counts: Call::ALL.iter().map(|_| AtomicU64::new(0)).collect() }
+        Self::default()
     }
+}
 
+impl<C: Listed> CallCounts<C> {
     /// How often this form was called.
     #[must_use]
-    pub fn of(&self, call: Call) -> u64 {
-        self.counts.get(call as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    pub fn of(&self, call: C) -> u64 {
+        self.counts.get(call.index()).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     /// How many calls were made in all.
@@ -127,26 +139,27 @@ impl CallCounts {
     }
 
     /// The forms that were called, with their counts, in the order of the list.
-    pub fn iter(&self) -> impl Iterator<Item = (Call, u64)> {
-        Call::ALL.iter().map(|call| (*call, self.of(*call))).filter(|(_, count)| *count > 0)
+    pub fn iter(&self) -> impl Iterator<Item = (C, u64)> {
+        C::LIST.iter().map(|call| (*call, self.of(*call))).filter(|(_, count)| *count > 0)
     }
 }
 
-impl Default for CallCounts {
+impl<C: Listed> Default for CallCounts<C> {
     fn default() -> Self {
-        Self::new()
+        let counts = C::LIST.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { counts, list: PhantomData }
     }
 }
 
-impl fmt::Debug for CallCounts {
+impl<C: Listed> fmt::Debug for CallCounts<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
 }
 
-impl Hook for CallCounts {
-    fn after(&self, call: Call, _: &[u64], _: CUresult) {
-        if let Some(count) = self.counts.get(call as usize) {
+impl<C: Listed> Hook<C> for CallCounts<C> {
+    fn after(&self, call: C, _: &[u64], _: C::Status) {
+        if let Some(count) = self.counts.get(call.index()) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -13,58 +13,58 @@ pub use bits::Bits;
 pub use faults::{Effect, Fault, Faults};
 pub use log::{CallCounts, CallLog, Entry};
 
-use crate::{Call, DriverApi, Life, ffi::*};
+use crate::{Call, DriverApi, Life, Listed, ffi::*};
 use core::fmt;
 use std::sync::Arc;
 
 /// What a hook decides before a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum Verdict<S = CUresult> {
     /// The call is made.
     Pass,
     /// The call isn't made; the caller hears this status.
-    Refuse(CUresult),
+    Refuse(S),
     /// The call is made, and where it succeeds the caller hears this status all the same. The driver below is told by
     /// [`DriverApi::denied`].
-    PassButReport(CUresult),
+    PassButReport(S),
 }
 
-/// Something that watches, and may refuse, each call of a driver.
+/// Something that watches, and may refuse, each call of a driver (or of another list).
 ///
 /// A hook runs on the caller's thread, at any time: in a `Drop`, in a callback. It must not unwind, nor call the
 /// driver that it hooks.
-pub trait Hook: Send + Sync + 'static {
+pub trait Hook<C: Listed = Call>: Send + Sync + 'static {
     /// Before the call; `arguments` are its arguments as words, in order ([`Bits`]).
-    fn before(&self, call: Call, arguments: &[u64]) -> Verdict {
-        let _: (Call, &[u64]) = (call, arguments);
+    fn before(&self, call: C, arguments: &[u64]) -> Verdict<C::Status> {
+        let _: (C, &[u64]) = (call, arguments);
         Verdict::Pass
     }
 
     /// After the call, with what the caller hears.
-    fn after(&self, call: Call, arguments: &[u64], status: CUresult) {
-        let _: (Call, &[u64], CUresult) = (call, arguments, status);
+    fn after(&self, call: C, arguments: &[u64], status: C::Status) {
+        let _: (C, &[u64], C::Status) = (call, arguments, status);
     }
 }
 
-impl<H: Hook + ?Sized> Hook for Arc<H> {
-    fn before(&self, call: Call, arguments: &[u64]) -> Verdict {
+impl<C: Listed, H: Hook<C> + ?Sized> Hook<C> for Arc<H> {
+    fn before(&self, call: C, arguments: &[u64]) -> Verdict<C::Status> {
         (**self).before(call, arguments)
     }
-    fn after(&self, call: Call, arguments: &[u64], status: CUresult) {
+    fn after(&self, call: C, arguments: &[u64], status: C::Status) {
         (**self).after(call, arguments, status);
     }
 }
 
 /// Both hooks, the first one first; a verdict of the first that isn't `Pass` stands.
-impl<A: Hook, B: Hook> Hook for (A, B) {
-    fn before(&self, call: Call, arguments: &[u64]) -> Verdict {
+impl<C: Listed, A: Hook<C>, B: Hook<C>> Hook<C> for (A, B) {
+    fn before(&self, call: C, arguments: &[u64]) -> Verdict<C::Status> {
         match self.0.before(call, arguments) {
             Verdict::Pass => self.1.before(call, arguments),
             verdict => verdict,
         }
     }
-    fn after(&self, call: Call, arguments: &[u64], status: CUresult) {
+    fn after(&self, call: C, arguments: &[u64], status: C::Status) {
         self.0.after(call, arguments, status);
         self.1.after(call, arguments, status);
     }
@@ -76,7 +76,7 @@ pub struct Hooked<D, H> {
     hook: H,
 }
 
-impl<D: DriverApi, H: Hook> Hooked<D, H> {
+impl<D, H> Hooked<D, H> {
     /// Puts `hook` around each call of `driver`.
     pub fn new(driver: D, hook: H) -> Self {
         Self { driver, hook }
@@ -87,15 +87,26 @@ impl<D: DriverApi, H: Hook> Hooked<D, H> {
         &self.hook
     }
 
+    /// Makes one call between the hook's two halves. `denied` hears of a call that was carried out although the caller
+    /// is told of a failure.
     #[inline]
-    fn around(&self, call: Call, arguments: &[u64], make: impl FnOnce(&D) -> CUresult) -> CUresult {
+    pub(crate) fn around<C: Listed>(
+        &self,
+        call: C,
+        arguments: &[u64],
+        make: impl FnOnce(&D) -> C::Status,
+        denied: impl FnOnce(&D),
+    ) -> C::Status
+    where
+        H: Hook<C>,
+    {
         let status = match self.hook.before(call, arguments) {
             Verdict::Pass => make(&self.driver),
             Verdict::Refuse(status) => status,
             Verdict::PassButReport(status) => {
                 let answer = make(&self.driver);
-                if answer.is_success() {
-                    self.driver.denied(call);
+                if C::is_success(answer) {
+                    denied(&self.driver);
                     status
                 } else {
                     answer
@@ -130,10 +141,12 @@ macro_rules! hooked {
             }
             $($(
                 unsafe fn $form(&self, $($argument: $type),*) -> CUresult {
-                    self.around(Call::$form, &[$(Bits::bits(&$argument)),*], |driver| {
+                    let make = |driver: &D| {
                         // SAFETY: *pointers*, *handles*, *calls back*: the caller's promise, passed on.
                         unsafe { driver.$form($($argument),*) }
-                    })
+                    };
+                    let denied = |driver: &D| driver.denied(Call::$form);
+                    self.around(Call::$form, &[$(Bits::bits(&$argument)),*], make, denied)
                 }
             )+)*
         }

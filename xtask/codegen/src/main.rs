@@ -5,6 +5,8 @@
 //! an error. The headers themselves are never committed.
 
 mod functions;
+#[path = "../../src/list.rs"]
+mod list;
 mod types;
 
 use std::{env, fs, path::Path, process::ExitCode};
@@ -14,6 +16,9 @@ fn run() -> Result<(), String> {
     let [headers, workspace, flags @ ..] = arguments.as_slice() else {
         return Err("usage: cuhold-codegen HEADERS WORKSPACE [--check]".into());
     };
+    if env::var_os("LIBCLANG_PATH").is_none() {
+        return Err("LIBCLANG_PATH must name libclang.so's folder: `cargo xtask codegen` fetches it and does so".into());
+    }
     let check = flags.iter().any(|flag| flag == "--check");
     let (headers, workspace) = (Path::new(headers), Path::new(workspace));
     let driver_sys = workspace.join("crates/driver-sys/src");
@@ -21,9 +26,13 @@ fn run() -> Result<(), String> {
     let made = types::generate(headers)?;
     let file = driver_sys.join("generated/types.rs");
     if check {
-        let committed = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        let committed =
+            fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         if committed != made {
-            return Err(format!("{} isn't what the headers give: run `cargo xtask codegen`", file.display()));
+            return Err(format!(
+                "{} isn't what the headers give: run `cargo xtask codegen`",
+                file.display()
+            ));
         }
     } else {
         fs::write(&file, made).map_err(|e| format!("{}: {e}", file.display()))?;

@@ -7,10 +7,32 @@ use std::path::Path;
 
 /// The opaque handles, each a pointer in C and a newtype in `driver-sys/src/raw.rs`.
 const HANDLES: &[&str] = &[
-    "CUcontext", "CUmodule", "CUfunction", "CUlibrary", "CUkernel", "CUarray", "CUmipmappedArray", "CUtexref",
-    "CUsurfref", "CUevent", "CUstream", "CUgraphicsResource", "CUexternalMemory", "CUexternalSemaphore", "CUgraph",
-    "CUgraphNode", "CUgraphExec", "CUmemoryPool", "CUuserObject", "CUgraphDeviceNode", "CUasyncCallbackHandle",
-    "CUgreenCtx", "CUlinkState", "CUcheckpointOperationHandle", "CUcoredumpCallbackHandle", "CUdevResourceDesc",
+    "CUcontext",
+    "CUmodule",
+    "CUfunction",
+    "CUlibrary",
+    "CUkernel",
+    "CUarray",
+    "CUmipmappedArray",
+    "CUtexref",
+    "CUsurfref",
+    "CUevent",
+    "CUstream",
+    "CUgraphicsResource",
+    "CUexternalMemory",
+    "CUexternalSemaphore",
+    "CUgraph",
+    "CUgraphNode",
+    "CUgraphExec",
+    "CUmemoryPool",
+    "CUuserObject",
+    "CUgraphDeviceNode",
+    "CUasyncCallbackHandle",
+    "CUgreenCtx",
+    "CUlinkState",
+    "CUcheckpointOperationHandle",
+    "CUcoredumpCallbackHandle",
+    "CUdevResourceDesc",
     "CUlogsCallbackHandle",
 ];
 
@@ -22,7 +44,10 @@ impl callbacks::ParseCallbacks for Names {
         if item.name == "cudaError_enum" {
             return Some("CUresult".to_owned());
         }
-        item.name.strip_suffix("_enum").filter(|n| n.starts_with("CU") || n.starts_with("cu")).map(str::to_owned)
+        item.name
+            .strip_suffix("_enum")
+            .filter(|n| n.starts_with("CU") || n.starts_with("cu"))
+            .map(str::to_owned)
     }
 
     /// The handles that `driver-sys` writes by hand are plain words: say so, or their unions lose `Copy`.
@@ -41,7 +66,8 @@ impl callbacks::ParseCallbacks for Names {
 /// What both runs of bindgen share: no system header is read.
 pub fn base(headers: &Path, file: &str) -> Result<Builder, String> {
     let shim = Path::new(env!("CARGO_MANIFEST_DIR")).join("shim");
-    let target = RustTarget::stable(85, 0).map_err(|_| "bindgen doesn't know Rust 1.85".to_owned())?;
+    let target =
+        RustTarget::stable(85, 0).map_err(|_| "bindgen doesn't know Rust 1.85".to_owned())?;
     Ok(builder()
         .header(headers.join(file).display().to_string())
         .clang_args(["-nostdinc".to_owned(), "-isystem".to_owned(), shim.display().to_string()])

@@ -100,8 +100,7 @@ fn forms(body: &Group) -> Result<Vec<Form>, String> {
             return Err(format!("{symbol}: a form reads `symbol version (arguments);`"));
         }
         let version = version.to_string();
-        let version =
-            version.parse().map_err(|_| format!("{symbol}: {version} isn't a version"))?;
+        let version = version.parse().map_err(|e| format!("{symbol}: version {version}: {e}"))?;
         forms.push(Form { symbol: symbol.to_string(), version, arguments: arguments.stream() });
         rest = tail;
     }

@@ -1,3 +1,7 @@
-//! `cargo xtask`: everything that the project does to itself.
+//! `cargo xtask`: see the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    xtask::xtask()
+}

@@ -101,5 +101,19 @@ pub fn generate(headers: &Path) -> Result<String, String> {
         builder = builder.blocklist_type(handle);
     }
     let text = builder.generate().map_err(|e| e.to_string())?.to_string();
-    Ok(text)
+    Ok(text.replace(ZEROED, ARGUED))
 }
+
+/// How bindgen writes a `Default`.
+const ZEROED: &str = "        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+";
+
+/// The same with its argument, and with one unsafe operation.
+const ARGUED: &str = "        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
+";

@@ -13,8 +13,6 @@
     clippy::allow_attributes_without_reason,
     clippy::exhaustive_structs,
     clippy::indexing_slicing,
-    clippy::multiple_unsafe_ops_per_block,
-    clippy::undocumented_unsafe_blocks,
     clippy::use_self,
     reason = "these are the layouts of the C ABI, as bindgen prints them"
 )]

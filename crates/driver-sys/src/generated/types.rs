@@ -198,11 +198,9 @@ const _: () = {
 };
 impl Default for CUmemFabricHandle_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemFabricHandle_v1 = CUmemFabricHandle_st;
@@ -221,11 +219,9 @@ const _: () = {
 };
 impl Default for CUipcEventHandle_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUipcEventHandle_v1 = CUipcEventHandle_st;
@@ -244,11 +240,9 @@ const _: () = {
 };
 impl Default for CUipcMemHandle_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUipcMemHandle_v1 = CUipcMemHandle_st;
@@ -481,11 +475,9 @@ const _: () = {
 };
 impl Default for CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -519,11 +511,9 @@ const _: () = {
 };
 impl Default for CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -567,11 +557,9 @@ const _: () = {
 };
 impl Default for CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -605,11 +593,9 @@ const _: () = {
 };
 impl Default for CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -643,11 +629,9 @@ const _: () = {
 };
 impl Default for CUstreamBatchMemOpParams_union_CUstreamMemOpFlushRemoteWritesParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -678,11 +662,9 @@ const _: () = {
 };
 impl Default for CUstreamBatchMemOpParams_union_CUstreamMemOpMemoryBarrierParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -751,11 +733,9 @@ const _: () = {
 };
 impl Default for CUstreamBatchMemOpParams_union_CUstreamMemOpAtomicReductionParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -781,11 +761,9 @@ const _: () = {
 };
 impl Default for CUstreamBatchMemOpParams_union {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUstreamBatchMemOpParams_v1 = CUstreamBatchMemOpParams_union;
@@ -815,11 +793,9 @@ const _: () = {
 };
 impl Default for CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 = CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st;
@@ -849,11 +825,9 @@ const _: () = {
 };
 impl Default for CUDA_BATCH_MEM_OP_NODE_PARAMS_v2_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 = CUDA_BATCH_MEM_OP_NODE_PARAMS_v2_st;
@@ -920,11 +894,9 @@ const _: () = {
 };
 impl Default for CUasyncNotificationInfo_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -940,11 +912,9 @@ const _: () = {
 };
 impl Default for CUasyncNotificationInfo_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUasyncNotificationInfo = CUasyncNotificationInfo_st;
@@ -1732,11 +1702,9 @@ const _: () = {
 };
 impl Default for CUaccessPolicyWindow_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUaccessPolicyWindow_v1 = CUaccessPolicyWindow_st;
@@ -1784,11 +1752,9 @@ const _: () = {
 };
 impl Default for CUDA_KERNEL_NODE_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_KERNEL_NODE_PARAMS_v1 = CUDA_KERNEL_NODE_PARAMS_st;
@@ -1841,11 +1807,9 @@ const _: () = {
 };
 impl Default for CUDA_KERNEL_NODE_PARAMS_v2_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_KERNEL_NODE_PARAMS_v2 = CUDA_KERNEL_NODE_PARAMS_v2_st;
@@ -1899,11 +1863,9 @@ const _: () = {
 };
 impl Default for CUDA_KERNEL_NODE_PARAMS_v3_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_KERNEL_NODE_PARAMS_v3 = CUDA_KERNEL_NODE_PARAMS_v3_st;
@@ -1990,11 +1952,9 @@ const _: () = {
 };
 impl Default for CUDA_HOST_NODE_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_HOST_NODE_PARAMS_v1 = CUDA_HOST_NODE_PARAMS_st;
@@ -2026,11 +1986,9 @@ const _: () = {
 };
 impl Default for CUDA_HOST_NODE_PARAMS_v2_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -2048,11 +2006,9 @@ const _: () = {
 };
 impl Default for CUDA_HOST_NODE_PARAMS_v2_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_HOST_NODE_PARAMS_v2 = CUDA_HOST_NODE_PARAMS_v2_st;
@@ -2092,11 +2048,9 @@ const _: () = {
 };
 impl Default for CUDA_CONDITIONAL_NODE_PARAMS {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 impl CUgraphNodeType {
@@ -2193,11 +2147,9 @@ const _: () = {
 };
 impl Default for CUDA_GRAPH_INSTANTIATE_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_GRAPH_INSTANTIATE_PARAMS = CUDA_GRAPH_INSTANTIATE_PARAMS_st;
@@ -2478,11 +2430,9 @@ const _: () = {
 };
 impl Default for CUlaunchAttributeValue_union {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUlaunchAttributeValue = CUlaunchAttributeValue_union;
@@ -2506,11 +2456,9 @@ const _: () = {
 };
 impl Default for CUlaunchAttribute_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUlaunchAttribute = CUlaunchAttribute_st;
@@ -2555,11 +2503,9 @@ const _: () = {
 };
 impl Default for CUlaunchConfig_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUlaunchConfig = CUlaunchConfig_st;
@@ -2652,11 +2598,9 @@ const _: () = {
 };
 impl Default for CUexecAffinityParam_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -2671,11 +2615,9 @@ const _: () = {
 };
 impl Default for CUexecAffinityParam_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUexecAffinityParam_v1 = CUexecAffinityParam_st;
@@ -2704,11 +2646,9 @@ const _: () = {
 };
 impl Default for CUctxCigParam_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUctxCigParam = CUctxCigParam_st;
@@ -2732,11 +2672,9 @@ const _: () = {
 };
 impl Default for CUctxCreateParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUctxCreateParams = CUctxCreateParams_st;
@@ -2765,11 +2703,9 @@ const _: () = {
 };
 impl Default for CUstreamCigParam_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUstreamCigParam = CUstreamCigParam_st;
@@ -2789,11 +2725,9 @@ const _: () = {
 };
 impl Default for CUstreamCigCaptureParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUstreamCigCaptureParams = CUstreamCigCaptureParams_st;
@@ -2840,11 +2774,9 @@ const _: () = {
 };
 impl Default for CUlibraryHostUniversalFunctionAndDataTable_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUlibraryHostUniversalFunctionAndDataTable = CUlibraryHostUniversalFunctionAndDataTable_st;
@@ -2929,11 +2861,9 @@ const _: () = {
 };
 impl Default for CUDA_MEMCPY2D_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_MEMCPY2D_v2 = CUDA_MEMCPY2D_st;
@@ -3024,11 +2954,9 @@ const _: () = {
 };
 impl Default for CUDA_MEMCPY3D_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_MEMCPY3D_v2 = CUDA_MEMCPY3D_st;
@@ -3120,11 +3048,9 @@ const _: () = {
 };
 impl Default for CUDA_MEMCPY3D_PEER_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_MEMCPY3D_PEER_v1 = CUDA_MEMCPY3D_PEER_st;
@@ -3154,11 +3080,9 @@ const _: () = {
 };
 impl Default for CUDA_MEMCPY_NODE_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_MEMCPY_NODE_PARAMS = CUDA_MEMCPY_NODE_PARAMS_st;
@@ -3187,11 +3111,9 @@ const _: () = {
 };
 impl Default for CUDA_ARRAY_DESCRIPTOR_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_ARRAY_DESCRIPTOR_v2 = CUDA_ARRAY_DESCRIPTOR_st;
@@ -3227,11 +3149,9 @@ const _: () = {
 };
 impl Default for CUDA_ARRAY3D_DESCRIPTOR_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_ARRAY3D_DESCRIPTOR_v2 = CUDA_ARRAY3D_DESCRIPTOR_st;
@@ -3390,11 +3310,9 @@ const _: () = {
 };
 impl Default for CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_3 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -3442,11 +3360,9 @@ const _: () = {
 };
 impl Default for CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_4 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -3484,11 +3400,9 @@ const _: () = {
 };
 impl Default for CUDA_RESOURCE_DESC_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -3505,11 +3419,9 @@ const _: () = {
 };
 impl Default for CUDA_RESOURCE_DESC_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_RESOURCE_DESC_v1 = CUDA_RESOURCE_DESC_st;
@@ -3555,11 +3467,9 @@ const _: () = {
 };
 impl Default for CUDA_TEXTURE_DESC_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_TEXTURE_DESC_v1 = CUDA_TEXTURE_DESC_st;
@@ -3644,11 +3554,9 @@ const _: () = {
 };
 impl Default for CUDA_RESOURCE_VIEW_DESC_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_RESOURCE_VIEW_DESC_v1 = CUDA_RESOURCE_VIEW_DESC_st;
@@ -3668,11 +3576,9 @@ const _: () = {
 };
 impl Default for CUtensorMap_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUtensorMap = CUtensorMap_st;
@@ -3827,11 +3733,9 @@ const _: () = {
 };
 impl Default for CUDA_LAUNCH_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_LAUNCH_PARAMS_v1 = CUDA_LAUNCH_PARAMS_st;
@@ -3902,11 +3806,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -3929,11 +3831,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -3955,11 +3855,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXTERNAL_MEMORY_HANDLE_DESC_v1 = CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st;
@@ -4016,11 +3914,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC_v1 =
@@ -4093,11 +3989,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st__bindgen_ty_1__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4122,11 +4016,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4146,11 +4038,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_v1 = CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_st;
@@ -4223,11 +4113,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st__bindgen_ty_1__bindgen_ty_2 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -4281,11 +4169,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4303,11 +4189,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_v1 = CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st;
@@ -4374,11 +4258,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st__bindgen_ty_1__bindgen_ty_2 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -4435,11 +4317,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4457,11 +4337,9 @@ const _: () = {
 };
 impl Default for CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_v1 = CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st;
@@ -4488,11 +4366,9 @@ const _: () = {
 };
 impl Default for CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v1 = CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st;
@@ -4528,11 +4404,9 @@ const _: () = {
 };
 impl Default for CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4550,11 +4424,9 @@ const _: () = {
 };
 impl Default for CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2 = CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st;
@@ -4580,11 +4452,9 @@ const _: () = {
 };
 impl Default for CUDA_EXT_SEM_WAIT_NODE_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXT_SEM_WAIT_NODE_PARAMS_v1 = CUDA_EXT_SEM_WAIT_NODE_PARAMS_st;
@@ -4616,11 +4486,9 @@ const _: () = {
 };
 impl Default for CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4638,11 +4506,9 @@ const _: () = {
 };
 impl Default for CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2 = CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st;
@@ -4772,11 +4638,9 @@ const _: () = {
 };
 impl Default for CUarrayMapInfo_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -4859,11 +4723,9 @@ const _: () = {
 };
 impl Default for CUarrayMapInfo_st__bindgen_ty_2 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -4882,11 +4744,9 @@ const _: () = {
 };
 impl Default for CUarrayMapInfo_st__bindgen_ty_3 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4918,11 +4778,9 @@ const _: () = {
 };
 impl Default for CUarrayMapInfo_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUarrayMapInfo_v1 = CUarrayMapInfo_st;
@@ -4971,11 +4829,9 @@ const _: () = {
 };
 impl Default for CUmemLocation_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -4987,11 +4843,9 @@ const _: () = {
 };
 impl Default for CUmemLocation_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemLocation_v1 = CUmemLocation_st;
@@ -5055,11 +4909,9 @@ const _: () = {
 };
 impl Default for CUmemAllocationProp_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemAllocationProp_v1 = CUmemAllocationProp_st;
@@ -5115,11 +4967,9 @@ const _: () = {
 };
 impl Default for CUmemAccessDesc_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemAccessDesc_v1 = CUmemAccessDesc_st;
@@ -5167,11 +5017,9 @@ const _: () = {
 };
 impl Default for CUgraphExecUpdateResultInfo_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUgraphExecUpdateResultInfo_v1 = CUgraphExecUpdateResultInfo_st;
@@ -5234,11 +5082,9 @@ const _: () = {
 };
 impl Default for CUmemPoolProps_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemPoolProps_v1 = CUmemPoolProps_st;
@@ -5259,11 +5105,9 @@ const _: () = {
 };
 impl Default for CUmemPoolPtrExportData_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemPoolPtrExportData_v1 = CUmemPoolPtrExportData_st;
@@ -5312,11 +5156,9 @@ const _: () = {
 };
 impl Default for CUmemcpyAttributes_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemcpyAttributes_v1 = CUmemcpyAttributes_st;
@@ -5409,11 +5251,9 @@ const _: () = {
 };
 impl Default for CUmemcpy3DOperand_st__bindgen_ty_1__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -5448,11 +5288,9 @@ const _: () = {
 };
 impl Default for CUmemcpy3DOperand_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5466,11 +5304,9 @@ const _: () = {
 };
 impl Default for CUmemcpy3DOperand_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemcpy3DOperand_v1 = CUmemcpy3DOperand_st;
@@ -5503,11 +5339,9 @@ const _: () = {
 };
 impl Default for CUDA_MEMCPY3D_BATCH_OP_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_MEMCPY3D_BATCH_OP_v1 = CUDA_MEMCPY3D_BATCH_OP_st;
@@ -5540,11 +5374,9 @@ const _: () = {
 };
 impl Default for CUDA_MEM_ALLOC_NODE_PARAMS_v1_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_MEM_ALLOC_NODE_PARAMS_v1 = CUDA_MEM_ALLOC_NODE_PARAMS_v1_st;
@@ -5577,11 +5409,9 @@ const _: () = {
 };
 impl Default for CUDA_MEM_ALLOC_NODE_PARAMS_v2_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_MEM_ALLOC_NODE_PARAMS_v2 = CUDA_MEM_ALLOC_NODE_PARAMS_v2_st;
@@ -5640,11 +5470,9 @@ const _: () = {
 };
 impl Default for CUDA_CHILD_GRAPH_NODE_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_CHILD_GRAPH_NODE_PARAMS = CUDA_CHILD_GRAPH_NODE_PARAMS_st;
@@ -5673,11 +5501,9 @@ const _: () = {
 };
 impl Default for CUDA_EVENT_RECORD_NODE_PARAMS_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5691,11 +5517,9 @@ const _: () = {
 };
 impl Default for CUDA_EVENT_RECORD_NODE_PARAMS_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_EVENT_RECORD_NODE_PARAMS = CUDA_EVENT_RECORD_NODE_PARAMS_st;
@@ -5745,11 +5569,9 @@ const _: () = {
 };
 impl Default for CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5775,11 +5597,9 @@ const _: () = {
 };
 impl Default for CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_MEMCPY_BATCH_NODE_PARAMS_V1 = CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st;
@@ -5817,11 +5637,9 @@ const _: () = {
 };
 impl Default for CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5839,11 +5657,9 @@ const _: () = {
 };
 impl Default for CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1 = CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st;
@@ -5920,11 +5736,9 @@ const _: () = {
 };
 impl Default for CUgraphNodeParams_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5940,11 +5754,9 @@ const _: () = {
 };
 impl Default for CUgraphNodeParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUgraphNodeParams = CUgraphNodeParams_st;
@@ -6114,11 +5926,9 @@ const _: () = {
 };
 impl Default for CUcheckpointCustomStorageInfo_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUcheckpointCustomStorageInfo = CUcheckpointCustomStorageInfo_st;
@@ -6162,11 +5972,9 @@ const _: () = {
 };
 impl Default for CUcheckpointCheckpointArgs_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUcheckpointCheckpointArgs = CUcheckpointCheckpointArgs_st;
@@ -6215,11 +6023,9 @@ const _: () = {
 };
 impl Default for CUcheckpointRestoreArgs_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUcheckpointRestoreArgs = CUcheckpointRestoreArgs_st;
@@ -6291,11 +6097,9 @@ const _: () = {
 };
 impl Default for CUmemDecompressParams_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUmemDecompressParams = CUmemDecompressParams_st;
@@ -6324,11 +6128,9 @@ const _: () = {
 };
 impl Default for CUcliqueInfo_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUcliqueInfo = CUcliqueInfo_st;
@@ -6358,11 +6160,9 @@ const _: () = {
 };
 impl Default for CUlogicalEndpointFabricHandle_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUlogicalEndpointFabricHandle = CUlogicalEndpointFabricHandle_st;
@@ -6448,11 +6248,9 @@ const _: () = {
 };
 impl Default for CUlogicalEndpointProp_struct__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -6472,11 +6270,9 @@ const _: () = {
 };
 impl Default for CUlogicalEndpointProp_struct {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUlogicalEndpointProp = CUlogicalEndpointProp_struct;
@@ -6524,11 +6320,9 @@ const _: () = {
 };
 impl Default for CUfabricCpyOperand_st__bindgen_ty_1__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[repr(C)]
@@ -6563,11 +6357,9 @@ const _: () = {
 };
 impl Default for CUfabricCpyOperand_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -6582,11 +6374,9 @@ const _: () = {
 };
 impl Default for CUfabricCpyOperand_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUfabricCpyOperand = CUfabricCpyOperand_st;
@@ -6615,11 +6405,9 @@ const _: () = {
 };
 impl Default for CUDA_FABRIC_COPY_BATCH_OP_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 impl CUgraphRecaptureStatus {
@@ -6798,11 +6586,9 @@ const _: () = {
 };
 impl Default for CUdevWorkqueueConfigResource_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUdevWorkqueueConfigResource = CUdevWorkqueueConfigResource_st;
@@ -6822,11 +6608,9 @@ const _: () = {
 };
 impl Default for CUdevWorkqueueResource_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUdevWorkqueueResource = CUdevWorkqueueResource_st;
@@ -6896,11 +6680,9 @@ const _: () = {
 };
 impl Default for CUdevResource_st__bindgen_ty_1 {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -6916,11 +6698,9 @@ const _: () = {
 };
 impl Default for CUdevResource_st {
     fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
+        let s = ::core::mem::MaybeUninit::<Self>::zeroed();
+        // SAFETY: all bits zero are a value of every C type: numbers, pointers, optional functions, and what holds them.
+        unsafe { s.assume_init() }
     }
 }
 pub type CUdevResource_v1 = CUdevResource_st;

@@ -152,7 +152,6 @@ fn write_to_stderr(bytes: &[u8]) {
 #[cfg(feature = "tracing")]
 fn emit(warning: &CudaWarning) {
     use crate::Current;
-    use tracing::field::{debug, display};
 
     let object = warning.object();
     let current = match warning.current() {

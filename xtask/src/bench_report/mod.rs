@@ -1,0 +1,214 @@
+//! `cargo xtask bench-report FILE…`: a page with a table and a plot from the lines that benches wrote.
+//!
+//! A line is a JSON object. The first of a run tells about the machine: `machine`, `driver`, `date`. Each other one is a
+//! measurement: `bench` (what was done), `subject` (by whom: `raw`, `cuhold`, `cudarc`, …), `min_ns`, `median_ns`,
+//! `max_ns`, and `samples`. Subjects of one bench are measured in turn within one run, so that they may be compared.
+
+mod plot;
+
+use crate::{Result, date, workspace};
+use serde::Deserialize;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Which lines, and what they don't say themselves.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Files of lines.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The machine, where the lines don't name it.
+    #[arg(long)]
+    machine: Option<String>,
+    /// Where the page goes.
+    #[arg(long, default_value = "docs/benchmarks")]
+    out: PathBuf,
+}
+
+/// The subject that others are compared with.
+const BASELINE: &str = "raw";
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Measurement {
+    bench: String,
+    subject: String,
+    min_ns: f64,
+    median_ns: f64,
+    max_ns: f64,
+    samples: u32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Machine {
+    machine: String,
+    driver: String,
+    date: String,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Machine(Machine),
+    Measurement(Measurement),
+}
+
+/// A bench with what each subject took, in the order of the lines.
+#[derive(Debug, PartialEq)]
+struct Bench {
+    name: String,
+    measurements: Vec<Measurement>,
+}
+
+/// Reads the lines, writes the page and its plot.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut text = String::new();
+    for file in &options.files {
+        text.push_str(&fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?);
+        text.push('\n');
+    }
+    let (machine, benches) = read(&text)?;
+    let mut machine =
+        machine.unwrap_or_else(|| Machine { date: date::today(), ..Machine::default() });
+    if let Some(name) = &options.machine {
+        machine.machine.clone_from(name);
+    }
+    if machine.machine.is_empty() {
+        return Err("no line names the machine: give --machine".to_owned());
+    }
+    let name = format!("{}-{}", machine.date, file_name(&machine.machine));
+    let out = workspace::root().join(&options.out);
+    write(&out, &format!("{name}.svg"), &plot::svg(&benches))?;
+    write(&out, &format!("{name}.md"), &page(&machine, &benches, &format!("{name}.svg")))
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
+    let file = folder.join(name);
+    let made = fs::create_dir_all(folder).and_then(|()| fs::write(&file, text));
+    made.map_err(|e| format!("{}: {e}", file.display()))?;
+    println!("{}", file.display());
+    Ok(())
+}
+
+/// A later line about the machine replaces an earlier one, a later measurement of the same thing as well.
+fn read(text: &str) -> Result<(Option<Machine>, Vec<Bench>)> {
+    let mut machine = None;
+    let mut benches: Vec<Bench> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let measurement =
+            match serde_json::from_str(line).map_err(|e| format!("line {number}: {e}"))? {
+                Line::Machine(found) => {
+                    machine = Some(found);
+                    continue;
+                }
+                Line::Measurement(measurement) => measurement,
+            };
+        let Measurement { min_ns, median_ns, max_ns, .. } = measurement;
+        if !(min_ns >= 0.0 && min_ns <= median_ns && median_ns <= max_ns) {
+            return Err(format!("line {number}: not 0 <= min <= median <= max"));
+        }
+        let at =
+            benches.iter().position(|bench| bench.name == measurement.bench).unwrap_or_else(|| {
+                benches.push(Bench { name: measurement.bench.clone(), measurements: Vec::new() });
+                benches.len() - 1
+            });
+        if let Some(bench) = benches.get_mut(at) {
+            bench.measurements.retain(|other| other.subject != measurement.subject);
+            bench.measurements.push(measurement);
+        }
+    }
+    if benches.is_empty() { Err("no measurements".to_owned()) } else { Ok((machine, benches)) }
+}
+
+/// Letters and digits in lower case, everything else a dash.
+fn file_name(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
+}
+
+fn page(machine: &Machine, benches: &[Bench], plot: &str) -> String {
+    let mut lines = vec![
+        format!("# Benchmarks, {}, {}", machine.machine, machine.date),
+        String::new(),
+        format!("Machine: {}. Driver: {}.", machine.machine, or_unknown(&machine.driver)),
+        format!(
+            "Times are nanoseconds per operation; *over {BASELINE}* compares medians with the raw driver call through \
+             a function pointer."
+        ),
+        "Subjects of one bench were measured in turn within one run.".to_owned(),
+        String::new(),
+        "| bench | subject | min | median | max | over raw | samples |".to_owned(),
+        "|---|---|---:|---:|---:|---:|---:|".to_owned(),
+    ];
+    for bench in benches {
+        let raw = bench.measurements.iter().find(|m| m.subject == BASELINE).map(|m| m.median_ns);
+        for m in &bench.measurements {
+            let over = match raw {
+                Some(raw) if m.subject != BASELINE => format!("{:+.1}", m.median_ns - raw),
+                _ => String::new(),
+            };
+            lines.push(format!(
+                "| {} | {} | {:.1} | {:.1} | {:.1} | {over} | {} |",
+                bench.name, m.subject, m.min_ns, m.median_ns, m.max_ns, m.samples
+            ));
+        }
+    }
+    lines.extend([
+        String::new(),
+        format!("![medians, with minimum and maximum]({plot})"),
+        String::new(),
+    ]);
+    lines.join("\n")
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "not said" } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = r#"
+{"machine":"NVIDIA H200","driver":"580.1","date":"2026-01-31"}
+{"bench":"launch","subject":"raw","min_ns":1900,"median_ns":2000.5,"max_ns":2500,"samples":20}
+{"bench":"launch","subject":"cuhold","min_ns":1905,"median_ns":2006,"max_ns":2400,"samples":20}
+{"bench":"record","subject":"cuhold","min_ns":1,"median_ns":2,"max_ns":3,"samples":20}
+"#;
+
+    #[test]
+    fn lines_become_benches_in_their_order() {
+        let (machine, benches) = read(LINES).unwrap();
+        assert_eq!(machine.unwrap().machine, "NVIDIA H200");
+        let names: Vec<_> =
+            benches.iter().map(|b| (b.name.as_str(), b.measurements.len())).collect();
+        assert_eq!(names, [("launch", 2), ("record", 1)]);
+    }
+
+    #[test]
+    fn the_table_has_the_difference_to_raw_where_there_is_a_raw_one() {
+        let (machine, benches) = read(LINES).unwrap();
+        let page = page(&machine.unwrap(), &benches, "x.svg");
+        assert!(
+            page.contains("| launch | cuhold | 1905.0 | 2006.0 | 2400.0 | +5.5 | 20 |"),
+            "{page}"
+        );
+        assert!(page.contains("| record | cuhold | 1.0 | 2.0 | 3.0 |  | 20 |"), "{page}");
+    }
+
+    #[test]
+    fn what_is_not_a_measurement_is_an_error_with_its_line() {
+        assert!(read("{\"bench\":\"launch\"}").unwrap_err().starts_with("line 1:"));
+        let wrong = LINES.replace("\"min_ns\":1900", "\"min_ns\":2100");
+        assert!(read(&wrong).unwrap_err().starts_with("line 3:"));
+        assert!(read("").is_err());
+    }
+
+    #[test]
+    fn a_machine_becomes_a_file_name() {
+        assert_eq!(file_name("2 x NVIDIA H200 (SXM)"), "2-x-nvidia-h200-sxm");
+    }
+}

@@ -1,0 +1,155 @@
+//! `cargo xtask ci`: all checks, in order, each timed; stops at the first that fails and says its name.
+//!
+//! `.ci/run` installs what a bare machine lacks and calls this; there is no other logic.
+
+use crate::{Result, codegen, tally::Tally, tidy, wheels, workspace};
+use std::{process::Command, time::Instant};
+
+/// What to run.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Names of steps; all if none is given.
+    steps: Vec<String>,
+}
+
+/// What one run carries from step to step.
+#[derive(Default)]
+struct Ci {
+    /// All tests of all steps.
+    tally: Tally,
+}
+
+/// How a step ended that didn't fail.
+enum Ended {
+    Well,
+    /// What it needs can't be had here.
+    Skipped(String),
+}
+
+/// A step: its name and what it does.
+type Step = (&'static str, fn(&mut Ci) -> Result<Ended>);
+
+const STEPS: &[Step] = &[
+    ("fmt", fmt),
+    ("tidy", |_| tidy::run().map(|()| Ended::Well)),
+    ("clippy", clippy),
+    ("test", test),
+    ("test-features", test_features),
+    ("doc", doc),
+    ("codegen", check_codegen),
+];
+
+/// Runs the steps; the last line reads like `cargo test`'s result, over all of them.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let known = |name: &String| STEPS.iter().any(|(step, _)| step == name);
+    if let Some(unknown) = options.steps.iter().find(|name| !known(name)) {
+        let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("no step {unknown}; there are: {}", names.join(", ")));
+    }
+    let mut ci = Ci::default();
+    let begun = Instant::now();
+    let mut lines = Vec::new();
+    let mut failed = None;
+    for (name, step) in STEPS {
+        if !options.steps.is_empty() && !options.steps.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        println!("== {name}");
+        let at = Instant::now();
+        let ended = step(&mut ci);
+        let seconds = at.elapsed().as_secs_f64();
+        lines.push(match &ended {
+            Ok(Ended::Well) => format!("{name:<14} {seconds:>7.1} s"),
+            Ok(Ended::Skipped(reason)) => format!("{name:<14} {seconds:>7.1} s  skipped: {reason}"),
+            Err(error) => format!("{name:<14} {seconds:>7.1} s  FAILED: {error}"),
+        });
+        if let Err(error) = ended {
+            failed = Some(format!("step {name}: {error}"));
+            break;
+        }
+    }
+    println!("== summary");
+    for line in lines {
+        println!("{line}");
+    }
+    let word = if failed.is_none() { "ok" } else { "FAILED" };
+    println!(
+        "test result: {word}. {}; finished in {:.2}s",
+        ci.tally,
+        begun.elapsed().as_secs_f64()
+    );
+    failed.map_or(Ok(()), Err)
+}
+
+fn well(command: &mut Command) -> Result<Ended> {
+    workspace::run(command).map(|()| Ended::Well)
+}
+
+/// Both workspaces.
+fn fmt(_: &mut Ci) -> Result<Ended> {
+    workspace::run(&mut workspace::cargo(&["fmt", "--all", "--check"]))?;
+    well(&mut workspace::cargo(&[
+        "fmt",
+        "--all",
+        "--check",
+        "--manifest-path",
+        "xtask/codegen/Cargo.toml",
+    ]))
+}
+
+/// With every feature, and each published crate by itself with none: in the whole workspace features unify.
+fn clippy(_: &mut Ci) -> Result<Ended> {
+    let strict = ["--", "-D", "warnings"];
+    let mut all = workspace::cargo(&["clippy", "--workspace", "--all-targets", "--all-features"]);
+    workspace::run(all.args(strict))?;
+    for name in [
+        "cuhold-driver-sys",
+        "cuhold-driver-sim",
+        "cuhold-handles",
+        "cuhold-memory",
+        "cuhold-graph",
+        "cuhold",
+    ] {
+        workspace::run(
+            workspace::cargo(&["clippy", "--no-default-features", "-p", name]).args(strict),
+        )?;
+    }
+    Ok(Ended::Well)
+}
+
+/// The README's command, with NVRTC where it can be had: tests that need it say so where it can't.
+fn test(ci: &mut Ci) -> Result<Ended> {
+    cargo_test(ci, &["--workspace"])
+}
+
+/// The tests that only a feature brings.
+fn test_features(ci: &mut Ci) -> Result<Ended> {
+    cargo_test(ci, &["-p", "cuhold-handles", "-p", "cuhold", "--all-features"])
+}
+
+fn cargo_test(ci: &mut Ci, arguments: &[&str]) -> Result<Ended> {
+    let mut command = workspace::cargo(&["test"]);
+    command.args(arguments);
+    match wheels::fetch(wheels::NVRTC).and_then(|folder| wheels::find(&folder, "libnvrtc.so.13")) {
+        Ok(library) => _ = command.env("CUHOLD_NVRTC", library),
+        Err(reason) => println!("without NVRTC: {reason}"),
+    }
+    let (output, done) = workspace::tee(&mut command, |line| println!("{line}"))?;
+    ci.tally += Tally::of(&output);
+    done.map(|()| Ended::Well)
+}
+
+fn doc(_: &mut Ci) -> Result<Ended> {
+    let mut command =
+        workspace::cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    well(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn check_codegen(_: &mut Ci) -> Result<Ended> {
+    for wheel in [wheels::HEADERS, wheels::LIBCLANG] {
+        if let Err(reason) = wheels::fetch(wheel) {
+            return Ok(Ended::Skipped(reason));
+        }
+    }
+    codegen::run(true).map(|()| Ended::Well)
+}

@@ -1,0 +1,92 @@
+//! Everything that the project does to itself, as `cargo xtask COMMAND`.
+//!
+//! Start reading at `ci`: it runs most of the rest. Rules that hold for every file are in `tidy`, the run on a GPU
+//! is `bundle` here and `gpu` there. The code generator is a workspace of its own (`xtask/codegen`), because it
+//! alone needs bindgen.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
+
+mod bench_report;
+mod bundle;
+mod ci;
+mod codegen;
+mod date;
+mod figures;
+mod gpu;
+#[expect(dead_code, reason = "the code generator shares this file and alone reads arguments")]
+mod list;
+mod resources;
+mod tally;
+mod tidy;
+mod wheels;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::{path::PathBuf, process::ExitCode};
+
+/// What went wrong, said to whoever started the command.
+type Result<T> = std::result::Result<T, String>;
+
+/// Exit status of a command that needs a GPU where there is none.
+const NO_GPU: u8 = 2;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's own tasks")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// All checks, in order; stops at the first that fails.
+    Ci(ci::Options),
+    /// The rules that no lint covers: module docs, sizes, SAFETY comments, words, layers, the map.
+    Tidy,
+    /// Fetches the CUDA headers, makes the C types and compares the function list with the headers.
+    Codegen {
+        /// Compares with what is committed instead of writing.
+        #[arg(long)]
+        check: bool,
+    },
+    /// The project's figures, one `name: value` per line, each read from code or from a test run.
+    Figures,
+    /// A folder for a GPU host that has no Rust: stripped tests, benches, examples and `run.sh`.
+    Bundle {
+        /// Where to.
+        #[arg(long, default_value = "bundle")]
+        out: PathBuf,
+    },
+    /// Every test on this machine's GPU, a process per test; exits with 2 where there is no GPU.
+    GpuTest(gpu::Options),
+    /// A table and a plot from the lines that the benches wrote.
+    BenchReport(bench_report::Options),
+}
+
+/// `cargo xtask`.
+#[must_use]
+pub fn xtask() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Ci(options) => ci::run(&options),
+        Task::Tidy => tidy::run(),
+        Task::Codegen { check } => codegen::run(check),
+        Task::Figures => figures::run(),
+        Task::Bundle { out } => bundle::run(&out),
+        Task::GpuTest(options) => return status(gpu::test_here(&options)),
+        Task::BenchReport(options) => bench_report::run(&options),
+    };
+    status(done.map(|()| ExitCode::SUCCESS))
+}
+
+/// The runner inside a bundle, started by its `run.sh`.
+#[must_use]
+pub fn gpu_run() -> ExitCode {
+    status(gpu::run_bundle(&gpu::BundleOptions::parse()))
+}
+
+fn status(done: Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|message| {
+        eprintln!("error: {message}");
+        ExitCode::FAILURE
+    })
+}

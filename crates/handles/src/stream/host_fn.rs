@@ -61,6 +61,10 @@ impl<F: FnOnce() + Send + 'static> HostCall<F> {
     }
 
     /// What the driver calls, on a thread of its own.
+    ///
+    /// # Safety
+    ///
+    /// - `data` is the pointer that `launch` gave to the driver, and the driver calls once.
     unsafe extern "C" fn run(data: *mut c_void) {
         let Some(call) = NonNull::new(data.cast::<Self>()) else { return };
         // SAFETY: the pointer is that of the reference that `launch` gave to the driver, which this call gives on below.

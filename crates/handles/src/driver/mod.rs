@@ -13,6 +13,7 @@ use crate::{
     reclaim::Reclaim,
     report::{CudaWarning, Reports},
 };
+use crossbeam::utils::CachePadded;
 use cuhold_driver_sys::{
     Calls, DriverApi, Failure, Hook, Hooked, Life, Version, ffi::*, forward_driver_api, process,
 };
@@ -47,7 +48,8 @@ pub(crate) struct Shared {
     reports: Reports,
     reclaim: Reclaim,
     primaries: Primaries,
-    ids: AtomicU64,
+    /// Away from the pointer that every call reads: creating threads write it.
+    ids: CachePadded<AtomicU64>,
     initialized: AtomicBool,
     lost: AtomicBool,
 }
@@ -74,7 +76,7 @@ impl Driver {
                 reports,
                 reclaim: Reclaim::new(weak.clone()),
                 primaries: Primaries::default(),
-                ids: AtomicU64::new(1),
+                ids: CachePadded::new(AtomicU64::new(1)),
                 initialized: AtomicBool::new(false),
                 lost: AtomicBool::new(false),
             }
@@ -144,6 +146,14 @@ impl Driver {
     #[must_use]
     pub fn next_id(&self) -> u64 {
         self.0.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether this value alone holds the driver: no object of it is alive.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
     }
 
     /// Whether a call answered a fatal code, after which a real driver answers it to everything. A flag for reports,

@@ -1,0 +1,210 @@
+//! What a test body is given, and the checks around it.
+
+use crate::{kernels, stack};
+use cuhold_driver_sim::{Sim, SimOptions};
+use cuhold_driver_sys::{CallCounts, CallLog, Entry, Faults, Hooked, ffi::CUcontext};
+use cuhold_handles::{Context, Device, Driver, Library};
+use std::{
+    env, fmt,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+type Hooks = (Arc<CallLog>, (Arc<CallCounts>, Arc<Faults>));
+
+/// A driver for one test, with its hooks and a device.
+pub struct Kit {
+    device: Device,
+    log: Arc<CallLog>,
+    counts: Arc<CallCounts>,
+    faults: Arc<Faults>,
+    sim: Option<Sim>,
+}
+
+/// Says that the body runs on a real driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Real(());
+
+impl Kit {
+    /// The driver, with this test's hooks around it.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        self.device.driver()
+    }
+
+    /// Device 0.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Device 0's primary context.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        self.device.context()
+    }
+
+    /// Device 1, where there is one; else the test says that it is skipped.
+    #[must_use]
+    pub fn second_device(&self) -> Option<Device> {
+        match self.driver().device_count() {
+            Ok(count) if count > 1 => Some(Device::with_driver(self.driver(), 1).unwrap()),
+            _ => {
+                self.skip("needs two devices");
+                None
+            }
+        }
+    }
+
+    /// The test kernels, loaded: see [`PTX`](crate::PTX).
+    #[must_use]
+    pub fn kernels(&self) -> Library {
+        self.device.load(kernels::PTX).unwrap()
+    }
+
+    /// The log of all calls, off until it is started.
+    #[must_use]
+    pub fn log(&self) -> &CallLog {
+        &self.log
+    }
+
+    /// Which calls were made how often.
+    #[must_use]
+    pub fn counts(&self) -> &CallCounts {
+        &self.counts
+    }
+
+    /// What is to fail.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The simulated driver, where the body runs on it.
+    #[must_use]
+    pub fn sim(&self) -> Option<&Sim> {
+        self.sim.as_ref()
+    }
+
+    /// The calls that `work` makes on this thread, by their documented names, in order.
+    pub fn calls<T>(&self, work: impl FnOnce() -> T) -> (T, Vec<&'static str>) {
+        let (value, entries) = self.log.during(work);
+        let here = thread::current().id();
+        let names =
+            entries.iter().filter(|entry| entry.thread() == here).map(|entry| entry.call().name());
+        (value, names.collect())
+    }
+
+    /// The calls that `work` makes, on all threads, whole.
+    pub fn entries<T>(&self, work: impl FnOnce() -> T) -> (T, Vec<Entry>) {
+        self.log.during(work)
+    }
+
+    /// The calling thread's contexts, the current one first.
+    #[must_use]
+    pub fn stack(&self) -> Vec<CUcontext> {
+        stack::contexts(self.driver().api())
+    }
+
+    /// Says that this test can't run here. The body then returns.
+    #[expect(clippy::print_stdout, reason = "the line is what the runner reads")]
+    pub fn skip(&self, reason: &str) {
+        println!("cuhold-skip: {reason}");
+    }
+}
+
+impl fmt::Debug for Kit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kit").field("real", &self.sim.is_none()).finish_non_exhaustive()
+    }
+}
+
+/// Whether tests run on the real driver.
+fn on_real() -> bool {
+    match env::var("CUHOLD_TEST_DRIVER").as_deref() {
+        Ok("real") => true,
+        Ok("sim") | Err(env::VarError::NotPresent) => false,
+        other => panic!("CUHOLD_TEST_DRIVER: {other:?} is neither `real` nor `sim`"),
+    }
+}
+
+/// Runs a body on the driver that the environment names.
+pub fn run(body: impl FnOnce(&Kit)) {
+    run_with(SimOptions::default(), body);
+}
+
+/// As [`run`]; the simulated driver is made with these options.
+pub fn run_with(options: SimOptions, body: impl FnOnce(&Kit)) {
+    if on_real() {
+        let real = Driver::load().unwrap_or_else(|error| panic!("no real driver: {error}"));
+        with_driver(|hooks| real.hooked(hooks), None, body);
+    } else {
+        simulated(options, |kit, _| body(kit));
+    }
+}
+
+/// Runs a body that needs the simulated driver: on the real one it says that it is skipped.
+#[expect(clippy::print_stdout, reason = "the line is what the runner reads")]
+pub fn run_simulated(body: impl FnOnce(&Kit, &Sim)) {
+    if on_real() {
+        println!("cuhold-skip: needs the simulated driver");
+    } else {
+        simulated(SimOptions::default(), body);
+    }
+}
+
+/// Runs a body that needs the real driver: on the simulated one it says that it is skipped.
+#[expect(clippy::print_stdout, reason = "the line is what the runner reads")]
+pub fn run_real(body: impl FnOnce(&Kit, Real)) {
+    if on_real() {
+        run(|kit| body(kit, Real(())));
+    } else {
+        println!("cuhold-skip: needs a real driver");
+    }
+}
+
+fn simulated(options: SimOptions, body: impl FnOnce(&Kit, &Sim)) {
+    let sim = Sim::with_options(options);
+    kernels::register(&sim);
+    let api = sim.clone();
+    with_driver(
+        |hooks| Driver::from_api(Hooked::new(api, hooks)),
+        Some(sim.clone()),
+        |kit| body(kit, &sim),
+    );
+    let (violations, leaks) = (sim.violations(), sim.leaks());
+    assert!(violations.is_empty(), "violations: {violations:#?}");
+    assert!(leaks.is_empty(), "leaks: {leaks:#?}");
+}
+
+fn with_driver(make: impl FnOnce(Hooks) -> Driver, sim: Option<Sim>, body: impl FnOnce(&Kit)) {
+    let (log, counts, faults) =
+        (Arc::<CallLog>::default(), Arc::<CallCounts>::default(), Arc::<Faults>::default());
+    let driver = make((Arc::clone(&log), (Arc::clone(&counts), Arc::clone(&faults))));
+    let device = Device::with_driver(&driver, 0).unwrap();
+    let kit = Kit { device, log, counts, faults, sim };
+    let before = stack::contexts(driver.api());
+    {
+        let _nothing_reported = driver.reports().deny();
+        body(&kit);
+        kit.faults.disarm();
+    }
+    assert_eq!(
+        stack::contexts(driver.api()),
+        before,
+        "the thread's context stack isn't what it was"
+    );
+    assert_eq!(driver.reclaim().pending(), 0, "objects are left on the reclaimer's list");
+    drop(kit);
+    settle(&driver);
+}
+
+/// Waits until nothing but `driver` itself holds the driver: a reclaimer's thread may do so a moment longer.
+fn settle(driver: &Driver) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !driver.is_unique() {
+        assert!(Instant::now() < until, "objects of this driver are still alive");
+        thread::yield_now();
+    }
+}

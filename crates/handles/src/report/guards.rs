@@ -121,3 +121,72 @@ impl fmt::Debug for Deny<'_> {
         f.debug_struct("Deny").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Object, ObjectKind, WarningKind};
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind},
+        sync::{Arc, Weak},
+    };
+
+    const NOTE: CudaWarning =
+        CudaWarning::note(Object::nameless(ObjectKind::Reclaimer), "out of the reclaimer");
+
+    /// A channel with something pending, as a reclaimer has: settling raises one warning each time.
+    fn pending() -> Arc<Reports> {
+        let reports = Arc::new(Reports::new());
+        let weak: Weak<Reports> = Arc::downgrade(&reports);
+        reports.set_settle(Box::new(move || {
+            if let Some(reports) = weak.upgrade() {
+                reports.raise(NOTE);
+            }
+        }));
+        reports
+    }
+
+    #[test]
+    fn what_is_pending_is_raised_before_a_capture_is_read() {
+        let reports = pending();
+        let capture = reports.capture(1);
+        assert_eq!(capture.take(), [NOTE]);
+        assert_eq!(capture.over(), 0);
+        // Asking for what was over raised one that there was room for; taking raises one that there isn't.
+        assert_eq!(capture.take(), [NOTE]);
+        assert_eq!(capture.with(|collected| collected.over), Some(1));
+    }
+
+    #[test]
+    fn what_is_pending_is_raised_before_a_denial_ends() {
+        let reports = pending();
+        let deny = reports.deny();
+        assert_eq!(reports.counts().raised, 0);
+        let verdict = catch_unwind(AssertUnwindSafe(|| drop(deny)));
+        assert!(verdict.is_err());
+        assert_eq!(reports.counts().raised, 1);
+    }
+
+    #[test]
+    fn nothing_is_settled_by_a_denial_whose_thread_panics() {
+        let reports = pending();
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _deny = reports.deny();
+            panic!("first, on purpose");
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(reports.counts().raised, 0);
+    }
+
+    #[test]
+    fn a_panic_while_settling_becomes_a_warning() {
+        let reports = Reports::new();
+        reports.set_settle(Box::new(|| panic!("settling, on purpose")));
+        let taken = reports.capture(1).take();
+        let [warning] = taken[..] else { panic!("{taken:?}") };
+        assert_eq!(
+            (warning.kind(), warning.text()),
+            (WarningKind::Panicked, "settling, on purpose")
+        );
+    }
+}

@@ -66,6 +66,34 @@ type Settle = dyn Fn() + Send + Sync;
 /// Whoever raises a warning must have seen that the process is [live](cuhold_driver_sys::Life::Live): in a forked child
 /// the channel's lock may be held by a thread that isn't there, so nothing is raised in one (P12). Nor is anything on
 /// CUDA's own threads: that is handed to the reclaimer (P9).
+///
+/// # Examples
+/// A sink that counts, in front of the one that was there:
+/// ```
+/// use cuhold_handles::{CudaWarning, Object, ObjectKind, Reports, Sink};
+/// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+///
+/// let reports = Reports::new();
+/// let count = Arc::new(AtomicU64::new(0));
+/// let (counted, old) = (Arc::clone(&count), Sink::stderr());
+/// reports.set_sink(Sink::new(move |warning| {
+///     counted.fetch_add(1, Ordering::Relaxed);
+///     old.write(warning);
+/// }));
+///
+/// reports.raise(CudaWarning::note(Object::nameless(ObjectKind::Reclaimer), "an example"));
+/// assert_eq!(count.load(Ordering::Relaxed), 1);
+/// ```
+/// A test that expects one warning and no other:
+/// ```
+/// # use cuhold_handles::{CudaWarning, Object, ObjectKind, Reports};
+/// # let reports = Reports::new();
+/// # let fail = || reports.raise(CudaWarning::note(Object::nameless(ObjectKind::Reclaimer), "an example"));
+/// let _deny = reports.deny();
+/// let capture = reports.capture(8);
+/// fail();
+/// assert_eq!(capture.take().len(), 1);
+/// ```
 pub struct Reports {
     state: Lock<State>,
 }
@@ -116,16 +144,23 @@ impl Reports {
     /// Reports a failure that can't be returned. Never panics, allocates nothing itself, and returns after the sink did.
     ///
     /// Not under a lock that the sink may want, not inside a switched context (P9), not where the process isn't live.
+    /// A warning whose status is `DEINITIALIZED` is dropped here, uncounted: the process is ending, and nothing failed
+    /// (P12).
     ///
     /// Calls nothing.
     pub fn raise(&self, warning: CudaWarning) {
+        if warning.status() == Some(CUresult::DEINITIALIZED) {
+            return;
+        }
         let entered = Entered::new(self);
-        if let Some(sink) = self.state.with(|state| state.route(&warning, entered.is_none())) {
+        let sink = self.state.with(|state| state.route(&warning, entered.is_none()));
+        if let Some(sink) = &sink {
             sink.write_caught(&warning);
-            // Possibly the last reference to a sink that was replaced meanwhile: dropped while it counts as running.
-            drop(sink);
         }
         drop(entered);
+        // Possibly the last reference to a sink that was replaced meanwhile. Here, so that a warning that its closure's
+        // values raise when they are dropped goes to the new sink.
+        drop(sink);
     }
 
     /// Sets what is done with which warnings; returns the filter that was set. What was delivered once is forgotten.

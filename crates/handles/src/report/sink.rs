@@ -152,6 +152,7 @@ fn write_to_stderr(bytes: &[u8]) {
 #[cfg(feature = "tracing")]
 fn emit(warning: &CudaWarning) {
     use crate::Current;
+    use tracing::field;
 
     let object = warning.object();
     let current = match warning.current() {
@@ -160,13 +161,13 @@ fn emit(warning: &CudaWarning) {
     };
     tracing::warn!(
         target: "cuhold",
-        kind = debug(warning.kind()),
+        kind = field::debug(warning.kind()),
         call = warning.call().map(|call| call.name()),
         status = warning.status().map(|status| status.0),
         object = object.kind.name(),
         raw = object.raw,
         id = object.id,
-        fate = warning.fate().map(display),
+        fate = warning.fate().map(field::display),
         current,
         cause = warning.text(),
         "{warning}"

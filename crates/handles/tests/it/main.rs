@@ -2,4 +2,6 @@
 
 // `cfg(test)` holds here anyway: written out, it tells the lints that helpers may unwrap.
 #[cfg(test)]
+mod report;
+#[cfg(test)]
 mod smoke;

@@ -1,0 +1,200 @@
+//! That reporting a failure allocates nothing, from making the warning to the sink: counted by a global allocator.
+//!
+//! A binary of its own, since it replaces the allocator.
+
+#![expect(unsafe_code, reason = "an allocator")]
+
+use cuhold_driver_sys::{CUresult, Call, Failure};
+use cuhold_handles::{
+    Action, CudaWarning, Current, Fate, Filter, Object, ObjectKind, Reports, Rule, Sink,
+};
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    env,
+    hint::black_box,
+    process::{Command, Stdio},
+    sync::{
+        Barrier,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+/// The system's allocator, counting the allocations of each thread.
+struct Counting;
+
+thread_local! { static ALLOCATIONS: Cell<u64> = const { Cell::new(0) }; }
+
+fn count() {
+    // The cell has neither an initializer to run nor a destructor, so it is there whenever a thread allocates.
+    let _: Result<(), _> = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: each method is the system allocator's, which keeps the trait's promises; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise, passed on; what this allocator gave out is the system's.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on; what this allocator gave out is the system's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often this thread allocates in `work`.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+fn failure(status: CUresult) -> Failure {
+    Failure { call: Call::cuStreamDestroy_v2, status }
+}
+
+fn stream(id: u64) -> Object {
+    Object { kind: ObjectKind::Stream, raw: 0x100, id }
+}
+
+fn warning(status: CUresult, id: u64) -> CudaWarning {
+    CudaWarning::failed(failure(status), stream(id), Fate::Leaked)
+}
+
+/// A channel with a sink that only counts.
+fn quiet() -> Reports {
+    let reports = Reports::new();
+    let heard = AtomicU64::new(0);
+    drop(reports.set_sink(Sink::new(move |_| {
+        heard.fetch_add(1, Ordering::Relaxed);
+    })));
+    reports
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1);
+    assert_eq!(allocations(|| ()), 0);
+}
+
+#[test]
+fn making_a_warning_allocates_nothing() {
+    let text = "a text much longer than what a warning has room for, by far";
+    let owned: Box<dyn std::any::Any + Send> = Box::new(String::from(text));
+    let refused = failure(CUresult::INVALID_CONTEXT);
+    let made = allocations(|| {
+        for warning in [
+            CudaWarning::failed(refused, stream(1), Fate::Leaked).with_text(text),
+            CudaWarning::restore_refused(refused, stream(1), Current::Unknown(refused)),
+            CudaWarning::mode_not_restored(refused, stream(1), "relaxed"),
+            CudaWarning::skipped(Call::cuEventDestroy_v2, stream(1), refused),
+            CudaWarning::panicked(stream(1), &*owned).with_fate(Fate::Released),
+            CudaWarning::note(stream(1), text).with_current(Current::Is(1)),
+        ] {
+            let _: CudaWarning = black_box(warning);
+        }
+    });
+    assert_eq!(made, 0);
+}
+
+#[test]
+fn raising_to_a_user_s_sink_allocates_nothing() {
+    let reports = quiet();
+    assert_eq!(allocations(|| reports.raise(warning(CUresult::INVALID_HANDLE, 1))), 0);
+    assert_eq!(reports.counts().delivered, 1);
+}
+
+#[test]
+fn each_way_through_the_filter_allocates_nothing() {
+    let reports = quiet();
+    drop(reports.set_escalation(Some(Sink::new(|_| ()))));
+    let filter = Filter::new(Action::Always)
+        .rule(Rule::new(Action::Ignore).status(CUresult::UNKNOWN))
+        .rule(Rule::new(Action::Once).status(CUresult::NOT_FOUND))
+        .rule(Rule::new(Action::Escalate).status(CUresult::NOT_SUPPORTED));
+    drop(reports.set_filter(filter));
+    let raised = allocations(|| {
+        for id in 1..=5000 {
+            for status in [
+                CUresult::UNKNOWN,
+                CUresult::NOT_FOUND,
+                CUresult::NOT_FOUND,
+                CUresult::NOT_SUPPORTED,
+                CUresult::ILLEGAL_ADDRESS,
+                CUresult::ILLEGAL_ADDRESS,
+            ] {
+                reports.raise(warning(status, id));
+            }
+        }
+    });
+    assert_eq!(raised, 0);
+    let counts = reports.counts();
+    assert!(counts.folded > 0 && counts.ignored > 0 && counts.escalated > 0, "{counts:?}");
+}
+
+#[test]
+fn a_capture_takes_warnings_without_allocating() {
+    let reports = quiet();
+    let capture = reports.capture(4);
+    let raised = allocations(|| {
+        for id in 1..=8 {
+            reports.raise(warning(CUresult::INVALID_HANDLE, id));
+        }
+    });
+    assert_eq!((raised, capture.over(), capture.take().len()), (0, 4, 4));
+}
+
+#[test]
+fn threads_that_wait_for_each_other_allocate_nothing() {
+    let reports = quiet();
+    let start = Barrier::new(8);
+    let raised: u64 = thread::scope(|s| {
+        let raise = || {
+            start.wait();
+            allocations(|| {
+                for id in 0..2000 {
+                    reports.raise(warning(CUresult::INVALID_HANDLE, id));
+                }
+            })
+        };
+        let threads: Vec<_> = (0..8).map(|_| s.spawn(raise)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!((raised, reports.counts().delivered), (0, 16_000));
+}
+
+/// The test runs itself again as a child, whose stderr it reads.
+#[test]
+fn raising_to_the_default_sink_allocates_nothing() {
+    const NAME: &str = "raising_to_the_default_sink_allocates_nothing";
+    const CHILD: &str = "CUHOLD_TEST_CHILD";
+    if env::var_os(CHILD).is_some() {
+        let reports = Reports::new();
+        assert_eq!(allocations(|| reports.raise(warning(CUresult::INVALID_HANDLE, 1))), 0);
+        return;
+    }
+    let child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", NAME, "--nocapture"])
+        .env(CHILD, NAME)
+        .stdout(Stdio::null())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(child.stderr).unwrap();
+    assert!(child.status.success(), "{stderr}");
+    assert!(stderr.starts_with("cuhold: warning: cuStreamDestroy answered"), "{stderr}");
+}

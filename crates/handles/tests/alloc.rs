@@ -162,12 +162,15 @@ fn a_capture_takes_warnings_without_allocating() {
 #[test]
 fn threads_that_wait_for_each_other_allocate_nothing() {
     let reports = quiet();
+    // So many rules that a thread is in the channel's lock for long, and others do wait for it.
+    let never = Rule::new(Action::Ignore).status(CUresult::NOT_FOUND);
+    drop(reports.set_filter((0..1_000_000).fold(Filter::default(), |f, _| f.rule(never))));
     let start = Barrier::new(8);
     let raised: u64 = thread::scope(|s| {
         let raise = || {
             start.wait();
             allocations(|| {
-                for id in 0..2000 {
+                for id in 0..5 {
                     reports.raise(warning(CUresult::INVALID_HANDLE, id));
                 }
             })
@@ -175,7 +178,7 @@ fn threads_that_wait_for_each_other_allocate_nothing() {
         let threads: Vec<_> = (0..8).map(|_| s.spawn(raise)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    assert_eq!((raised, reports.counts().delivered), (0, 16_000));
+    assert_eq!((raised, reports.counts().delivered), (0, 40));
 }
 
 /// The test runs itself again as a child, whose stderr it reads.

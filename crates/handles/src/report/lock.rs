@@ -1,6 +1,6 @@
 //! The channel's one lock.
 //!
-//! Not `parking_lot`'s: that allocates when a thread first has to wait, and raising a warning allocates nothing. The
+//! Not `parking_lot`'s: that allocates when a thread first has to wait (measured), and raising a warning allocates nothing. The
 //! lock can be held only for the length of a closure of this module's, none of which runs foreign code (P9).
 
 use std::sync::{Mutex, PoisonError};

@@ -210,7 +210,6 @@ impl Reports {
 
     /// Sets what a capture that is read and a denial that ends run first: what makes pending cleanup happen, so that
     /// its failures are raised. It must not own the driver.
-    #[allow(dead_code, clippy::allow_attributes, reason = "installed by the driver")]
     pub(crate) fn set_settle(&self, settle: Box<Settle>) {
         let settle = Arc::from(settle);
         let _old: Option<Arc<Settle>> = self.state.with(|state| state.settle.replace(settle));

@@ -34,7 +34,10 @@ enum Target {
 
 impl Sink {
     /// Writes each warning to stderr as one line, `cuhold: warning: …`, in one write; allocates nothing. Where the write
-    /// fails, the line is lost. The default.
+    /// fails, the line is lost; the counts have it. The default.
+    ///
+    /// Rust programs ignore `SIGPIPE`. One that has chosen to be ended by it is ended by this write as by any other,
+    /// where stderr is a pipe that nobody reads.
     #[must_use]
     pub const fn stderr() -> Self {
         Self { target: Target::Stderr }

@@ -26,7 +26,7 @@ use crate::{
     error::{Error, Refused, Result},
     object::{Object, ObjectKind},
     reclaim::{self, Record, Recorded},
-    report::CudaWarning,
+    report::{CudaWarning, foreign},
     scope::{self, Outcome},
 };
 use cuhold_driver_sys::{CUresult, Call, Calls, Failure, Life, Waits, ffi::CUcontext};
@@ -35,7 +35,6 @@ use std::{
     fmt,
     hash::{Hash, Hasher},
     mem::ManuallyDrop,
-    panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
     sync::{
         Arc as StdArc,
@@ -180,19 +179,13 @@ impl<R: Resource> Drop for Block<R> {
     fn drop(&mut self) {
         // SAFETY: taken once: this is the drop, and nothing reads the field afterwards.
         if let Some(owner) = unsafe { ManuallyDrop::take(&mut self.owner) }
-            && let Some(payload) = caught(move || drop(owner))
+            && let Err(caught) = foreign::drop_caught(owner)
         {
-            self.driver().warn(CudaWarning::panicked(self.object(), &*payload));
-            caught(move || drop(payload));
+            self.driver().warn(CudaWarning::panicked(self.object(), caught.payload()));
         }
         // SAFETY: as above.
         drop(unsafe { ManuallyDrop::take(&mut self.deps) });
     }
-}
-
-/// Runs foreign code; a panic comes back as its payload.
-pub(crate) fn caught(foreign: impl FnOnce()) -> Option<Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(foreign)).err()
 }
 
 // SAFETY: *first field*: `Block` is `repr(C)` with its record in front. *release*: as the trait asks, below.

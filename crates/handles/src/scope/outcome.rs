@@ -114,10 +114,11 @@ impl Outcome {
             lost.raise(driver, object);
         }
         if let Some(failure) = self.mode {
-            driver.warn(
-                CudaWarning::failed(failure, object, fate)
-                    .with_text("the thread is left in relaxed mode"),
-            );
+            driver.warn(CudaWarning::mode_not_restored(
+                failure,
+                object,
+                "the thread is left in relaxed mode",
+            ));
         }
     }
 

@@ -13,13 +13,14 @@ use crate::{
     error::{Refused, Result},
     object::{Object, ObjectKind},
     reclaim::{Record, Recorded},
-    report::CudaWarning,
-    resource::caught,
+    report::{
+        CudaWarning,
+        foreign::{self, Caught},
+    },
 };
 use cuhold_driver_sys::ffi::c_void;
 use parking_lot::Mutex;
 use std::{
-    any::Any,
     cell::UnsafeCell,
     mem::ManuallyDrop,
     ptr::NonNull,
@@ -38,7 +39,7 @@ struct HostCall<F> {
     /// Whoever sets it may take the closure.
     taken: AtomicBool,
     closure: UnsafeCell<ManuallyDrop<F>>,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    panic: Mutex<Option<Caught>>,
 }
 
 // SAFETY: the closure is `Send`, and the exchange in `take` gives it to one thread alone; the rest is `Sync`.
@@ -70,9 +71,9 @@ impl<F: FnOnce() + Send + 'static> HostCall<F> {
         // SAFETY: the pointer is that of the reference that `launch` gave to the driver, which this call gives on below.
         let this = unsafe { call.as_ref() };
         let Some(closure) = this.take() else { return };
-        if let Some(payload) = caught(|| callback::enter(closure)) {
+        if let Err(caught) = foreign::call(|| callback::enter(closure)) {
             // Never contended: the record isn't pushed yet.
-            *this.panic.lock() = Some(payload);
+            *this.panic.lock() = Some(caught);
         }
         // Not the driver, which could end here, where no call may be made.
         let inlet = this.driver.reclaim().inlet();
@@ -86,9 +87,8 @@ unsafe impl<F: FnOnce() + Send + 'static> Recorded for HostCall<F> {
     unsafe fn release(record: NonNull<Record>) {
         // SAFETY: the reference that `launch` gave to the driver, given back once.
         let this = unsafe { Arc::from_raw(record.cast::<Self>().as_ptr()) };
-        if let Some(payload) = this.panic.lock().take() {
-            this.driver.warn(CudaWarning::panicked(this.object(), &*payload));
-            caught(move || drop(payload));
+        if let Some(caught) = this.panic.lock().take() {
+            this.driver.warn(CudaWarning::panicked(this.object(), caught.payload()));
         }
     }
 

@@ -44,6 +44,8 @@ pub(crate) fn run(out: &Path) -> Result<()> {
     let mut contents = Contents::default();
     let bin = out.join("bin");
     fs::create_dir_all(&bin).map_err(|e| format!("{}: {e}", bin.display()))?;
+    // Written again when it is complete; until then it says whose folder this is.
+    write_contents(&out, &contents)?;
     for (kind, binaries) in [("test", test_binaries()?), ("bench", bench_binaries()?)] {
         for binary in binaries {
             let file =
@@ -62,8 +64,7 @@ pub(crate) fn run(out: &Path) -> Result<()> {
     let runner = built(&["build", "--release", "-p", "xtask", "--bin", "gpu-run"], "gpu-run")?;
     strip(&runner, &bin.join("gpu-run"))?;
 
-    let json = serde_json::to_string_pretty(&contents).map_err(|e| e.to_string())?;
-    write(&out.join(CONTENTS), &json)?;
+    write_contents(&out, &contents)?;
     let (bytes, (major, minor)) = measure(&bin)?;
     let script = out.join("run.sh");
     write(&script, &include_str!("run.sh").replace("@GLIBC@", &format!("{major}.{minor}")))?;
@@ -80,6 +81,10 @@ pub(crate) fn run(out: &Path) -> Result<()> {
         return Err(format!("more than {:.0} MB", megabytes(BYTES_AT_MOST)));
     }
     Ok(())
+}
+
+fn write_contents(out: &Path, contents: &Contents) -> Result<()> {
+    write(&out.join(CONTENTS), &serde_json::to_string_pretty(contents).map_err(|e| e.to_string())?)
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
@@ -105,7 +110,7 @@ pub(crate) fn test_binaries() -> Result<Vec<Binary>> {
 }
 
 fn bench_binaries() -> Result<Vec<Binary>> {
-    let mut binaries = executables(&["bench", "--workspace", "--no-run"])?;
+    let mut binaries = executables(&["bench", "-p", "cuhold-benches", "--no-run"])?;
     binaries.retain(|binary| binary.is_bench);
     Ok(binaries.into_iter().map(Executable::binary).collect())
 }

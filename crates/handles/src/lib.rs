@@ -39,6 +39,8 @@ pub mod resource;
 #[doc(hidden)]
 pub mod scope;
 mod stream;
+#[doc(hidden)]
+pub mod table;
 
 pub use context::{Context, ContextFlags};
 pub use cuhold_driver_sys as driver_sys;

@@ -22,6 +22,7 @@ mod hook;
 pub mod list;
 mod listed;
 mod load;
+pub mod nvrtc;
 pub mod process;
 mod raw;
 mod status;

@@ -87,6 +87,10 @@ impl<D, H> Hooked<D, H> {
         &self.hook
     }
 
+    pub(crate) fn inner(&self) -> &D {
+        &self.driver
+    }
+
     /// Makes one call between the hook's two halves. `denied` hears of a call that was carried out although the caller
     /// is told of a failure.
     #[inline]

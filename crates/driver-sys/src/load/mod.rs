@@ -1,4 +1,4 @@
-//! Loading a driver at run time: where it is looked for, and what is told if none is found.
+//! Loading a library at run time: where a driver is looked for, and what is told if none is found.
 //!
 //! | asked by | tried, in this order |
 //! |---|---|
@@ -27,6 +27,8 @@ use std::{
 };
 
 use thiserror::Error;
+
+use crate::nvrtc::nvrtcResult;
 
 pub use libcuda::Libcuda;
 pub(crate) use library::Opened;
@@ -73,6 +75,12 @@ pub enum Reason {
     /// It is the CUDA toolkit's stub.
     #[error("it is the CUDA toolkit's stub, which only serves to link against")]
     Stub,
+    /// It is a folder that doesn't hold the library under any of its names.
+    #[error("the library isn't in this folder")]
+    NotInFolder,
+    /// Asked for its version, NVRTC failed.
+    #[error("its `nvrtcVersion` answered {0}")]
+    NoVersion(nvrtcResult),
 }
 
 /// A kind of library, and where to look for it.

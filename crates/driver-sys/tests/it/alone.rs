@@ -4,6 +4,17 @@ use std::{env, ffi::OsStr, process::Command};
 
 const MARK: &str = "CUHOLD_TEST_ALONE";
 
+/// What the loaders look at: not inherited.
+const DECISIVE: [&str; 7] = [
+    "CUHOLD_LIBCUDA",
+    "CUHOLD_NVRTC",
+    "LD_LIBRARY_PATH",
+    "CUDA_PATH",
+    "CUDA_HOME",
+    "CONDA_PREFIX",
+    "VIRTUAL_ENV",
+];
+
 /// A test that runs again in a process of its own, on that process's only thread.
 pub(crate) struct Alone {
     test: String,
@@ -15,7 +26,7 @@ impl Alone {
     pub(crate) fn new(test: &str) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", test, "--test-threads=1", "--nocapture"]).env(MARK, test);
-        for variable in ["CUHOLD_LIBCUDA", "CUHOLD_NVRTC", "LD_LIBRARY_PATH"] {
+        for variable in DECISIVE {
             command.env_remove(variable);
         }
         Self { test: test.to_owned(), command }

@@ -1,5 +1,7 @@
 //! Small shared libraries, built by `rustc` from a few lines of source.
 
+#![expect(unsafe_code, reason = "asks a library for its count")]
+
 use std::{
     env,
     fmt::Write as _,
@@ -141,6 +143,15 @@ pub(crate) fn build(name: &str, source: &str) -> Built {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Built { folder, path: to }
+}
+
+/// How many calls reached a fake that is loaded.
+pub(crate) fn calls_reached(path: &Path) -> u32 {
+    // SAFETY: the fake is ours and has no constructors.
+    let library = unsafe { libloading::Library::new(path) }.unwrap();
+    // SAFETY: the fake exports this function with this signature.
+    let calls = unsafe { library.get::<extern "C" fn() -> u32>("fake_calls") }.unwrap();
+    calls()
 }
 
 fn driver_source(version: i32, lookup: Lookup, functions: &[Function]) -> String {

@@ -9,6 +9,7 @@ use cuhold_driver_sys::{Call, Calls, DriverApi, Libcuda, LoadError, Reason, Vers
 use crate::{
     alone::{Alone, is_alone},
     fake::{self, Folder, Function, Lookup, basics, function},
+    zero::Zero,
 };
 
 /// That a loaded driver can stand behind the trait object which the layers above hold.
@@ -42,18 +43,6 @@ macro_rules! every_form {
 }
 
 cuhold_driver_sys::for_each_driver_function! { every_form, {} }
-
-/// A null pointer, a null handle, the number zero.
-trait Zero: Sized {
-    fn zero() -> Self;
-}
-
-impl<T: Copy> Zero for T {
-    fn zero() -> Self {
-        // SAFETY: the arguments of C functions are integers, pointers that may be null, and structs and unions of those.
-        unsafe { core::mem::zeroed() }
-    }
-}
 
 fn ctx_synchronize(driver: &Libcuda) -> (CUresult, CUresult) {
     // SAFETY: no arguments.

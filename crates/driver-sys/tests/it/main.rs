@@ -3,12 +3,17 @@
 //! Each test builds the library it needs by `rustc` ([`fake`]). What needs a process of its own (variables, a fork, an
 //! exit) runs this binary again with nothing but that test in it ([`alone`]).
 
+#![cfg(unix)]
+
 #[cfg(test)]
 mod alone;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
 mod libcuda;
-#[cfg(unix)]
+#[cfg(test)]
+mod nvrtc;
 #[cfg(test)]
 mod process;
+#[cfg(test)]
+mod zero;

@@ -32,13 +32,8 @@ fn init(driver: &Libcuda) -> CUresult {
     unsafe { driver.cuInit(0) }
 }
 
-/// How many calls the fake was reached by.
 fn calls_reached() -> u32 {
-    // SAFETY: the fake is loaded already and has no constructors.
-    let library = unsafe { libloading::Library::new(path()) }.unwrap();
-    // SAFETY: the fake exports this function with this signature.
-    let calls = unsafe { library.get::<extern "C" fn() -> u32>("fake_calls") }.unwrap();
-    calls()
+    fake::calls_reached(&path())
 }
 
 /// Forks; the child runs `child` and ends with the number that it gives, which is returned. 0 is good.

@@ -202,9 +202,11 @@ impl Queues {
         Point { queue: id, position: self.map.get(&id).map_or(0, |queue| queue.submitted) }
     }
 
-    /// What a wait for the legacy stream, or for any other, has to reach: its end and what that waits for.
+    /// What a wait for a stream has to reach: its end; for the legacy stream also the ends of all blocking ones.
     pub(crate) fn goals(&self, id: QueueId) -> Vec<Point> {
-        std::iter::once(self.end(id)).chain(self.legacy_dependencies(id)).collect()
+        let legacy = self.ordering(id) == Some(Ordering::Legacy);
+        let others = legacy.then(|| self.legacy_dependencies(id)).into_iter().flatten();
+        std::iter::once(self.end(id)).chain(others).collect()
     }
 
     /// The ends of all queues that `which` picks by their context.

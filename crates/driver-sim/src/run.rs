@@ -36,28 +36,26 @@ impl Turn<'_> {
         }
     }
 
-    /// Runs all work of a context, in an order drawn from the seed.
+    /// Runs all work of a context, in an order drawn from the seed. Answers the fatal status if the driver is or gets
+    /// lost.
     pub(crate) fn complete_context(&mut self, context: Key<Context>) -> Answer {
-        self.complete_where(|of| of == context)
+        self.complete_where(|of| of == context);
+        self.not_lost()
     }
 
-    /// Runs all work of all contexts. A fault isn't this call's to answer.
+    /// Runs all work of all contexts. A fault is for other calls to answer.
     pub(crate) fn complete_everything(&mut self) {
-        // A lost driver has no work left, so that there is nothing more to do.
-        self.complete_where(|_| true).unwrap_or_default();
+        self.complete_where(|_| true);
     }
 
-    fn complete_where(&mut self, which: impl Fn(Key<Context>) -> bool) -> Answer {
+    /// One step at a time towards goals drawn at random, so that independent queues interleave. A lost driver has no
+    /// goals, since its work was discarded.
+    fn complete_where(&mut self, which: impl Fn(Key<Context>) -> bool) {
         loop {
-            self.not_lost()?;
             let goals = self.state.queues.ends(&which);
-            if goals.is_empty() {
-                return Ok(());
-            }
-            // One step towards a goal drawn at random, so that independent queues interleave.
             let drawn = self.state.draw();
-            let at = usize::try_from(drawn % goals.len() as u64).unwrap_or_default();
-            let Some(goal) = goals.get(at) else { return Ok(()) };
+            let at = drawn.checked_rem(goals.len() as u64).and_then(|at| usize::try_from(at).ok());
+            let Some(goal) = at.and_then(|at| goals.get(at)) else { return };
             match self.next_towards(*goal) {
                 Next::Run(queue) => self.step(queue),
                 Next::Busy => self.wait_for_progress(),

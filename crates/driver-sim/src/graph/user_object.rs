@@ -20,7 +20,10 @@ const COUNT_MAX: c_uint = c_int::MAX.cast_unsigned();
 /// A user object.
 #[derive(Debug)]
 pub(crate) struct UserObject {
+    /// All references, as the driver counts them.
     count: u64,
+    /// Those among them that are the caller's, and not a graph's. The driver doesn't tell them apart.
+    own: u64,
     data: UserData,
     destroy: CUhostFn,
 }
@@ -30,13 +33,21 @@ impl Turn<'_> {
         self.find(|state| &state.user_objects, raw.addr(), CUresult::INVALID_VALUE)
     }
 
+    /// Takes references from the caller's own, and remembers a violation if there aren't as many.
+    fn take_own(&mut self, key: Key<UserObject>, count: u64) {
+        let Some(object) = self.state.user_objects.get_mut(key) else { return };
+        let enough = count <= object.own;
+        object.own = object.own.saturating_sub(count);
+        if !enough {
+            let named = Some((ObjectKind::UserObject, key.raw() as u64));
+            self.violate(ViolationKind::OverRelease, named, "");
+        }
+    }
+
     /// Gives references back; with the last one the object ends and its destructor runs.
     fn release(&mut self, key: Key<UserObject>, count: u64) {
         let Some(object) = self.state.user_objects.get_mut(key) else { return };
-        if count > object.count {
-            let named = Some((ObjectKind::UserObject, key.raw() as u64));
-            self.violate(ViolationKind::OverRelease, named, "");
-        } else if count < object.count {
+        if count < object.count {
             object.count -= count;
             return;
         }
@@ -74,7 +85,8 @@ pub(crate) fn user_object_create(
     if destroy.is_none() || flags != NO_DESTRUCTOR_SYNC {
         return Err(CUresult::INVALID_VALUE);
     }
-    let object = UserObject { count: count.into(), data: UserData(data.as_ptr()), destroy };
+    let count = count.into();
+    let object = UserObject { count, own: count, data: UserData(data.as_ptr()), destroy };
     let site = turn.site;
     out.write(CUuserObject::from_addr(turn.state.user_objects.insert(site, object).raw()));
     Ok(())
@@ -89,6 +101,7 @@ pub(crate) fn user_object_retain(
     count_is_valid(count)?;
     let object = turn.state.user_objects.get_mut(key).ok_or(CUresult::INVALID_VALUE)?;
     object.count += u64::from(count);
+    object.own += u64::from(count);
     Ok(())
 }
 
@@ -99,6 +112,7 @@ pub(crate) fn user_object_release(
 ) -> Answer {
     let key = turn.user_object(object)?;
     count_is_valid(count)?;
+    turn.take_own(key, count.into());
     turn.release(key, count.into());
     Ok(())
 }
@@ -117,7 +131,9 @@ pub(crate) fn graph_retain(
     if flags & !MOVE != 0 {
         return Err(CUresult::INVALID_VALUE);
     }
-    if flags != MOVE {
+    if flags == MOVE {
+        turn.take_own(key, count.into());
+    } else {
         let object = turn.state.user_objects.get_mut(key).ok_or(CUresult::INVALID_VALUE)?;
         object.count += u64::from(count);
     }

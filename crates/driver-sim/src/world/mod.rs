@@ -93,8 +93,7 @@ impl World {
             return CUresult::DEINITIALIZED;
         }
         let mut turn = self.turn(call);
-        turn.state.calls += 1;
-        turn.site.number += 1;
+        turn.site = turn.state.count(call, turn.thread);
         let answer = turn.admit().and_then(|()| body(&mut turn));
         if !turn.state.user_references.is_empty() {
             turn.release_user_references();
@@ -107,9 +106,7 @@ impl World {
 
     /// Remembers that the last call of this form that this thread made was done, although it was told otherwise.
     fn deny(&self, call: Call) {
-        let mut state = self.0.state.lock();
-        let site = CallSite::new(state.calls, call, std::thread::current().id());
-        state.denied.push(site);
+        self.0.state.lock().deny(call, std::thread::current().id());
     }
 }
 
@@ -133,11 +130,13 @@ impl Turn<'_> {
         if call.since() > self.state.options.driver_version {
             return Err(CUresult::MISSING);
         }
-        if self.state.threads.get(self.thread).is_some_and(|thread| thread.callbacks > 0) {
+        if self.state.threads.get(self.thread).is_some_and(|thread| thread.callbacks > 0)
+            && !State::only_looks_up(call)
+        {
             self.violate(ViolationKind::CallInsideCallback, None, "");
             return Err(CUresult::NOT_PERMITTED);
         }
-        if !self.state.initialized && !State::answers_before_init(call) {
+        if !self.state.initialized && call != Call::cuInit && !State::only_looks_up(call) {
             return Err(CUresult::NOT_INITIALIZED);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Everything the simulated driver knows, behind one lock.
 
-use std::fmt;
+use std::{fmt, thread::ThreadId};
 
 use cuhold_driver_sys::{CUresult, Call, ffi::c_void};
 
@@ -22,6 +22,9 @@ use crate::{
 
 /// Beyond so many, violations are only counted.
 const VIOLATIONS_MAX: usize = 10_000;
+
+/// How many of the last calls are remembered, for [`State::deny`].
+const RECENT: usize = 32;
 
 /// A user-data pointer of the caller: a word that is handed back to the caller's function and never followed here.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,6 +75,8 @@ pub(crate) struct State {
     pub(crate) log: Log,
     pub(crate) violations: Vec<Violation>,
     pub(crate) violations_dropped: u64,
+    /// The last calls, each at its number modulo the length.
+    recent: [Option<CallSite>; RECENT],
     /// Calls that were carried out although the caller heard of a failure.
     pub(crate) denied: Vec<CallSite>,
     /// The state of the generator that draws orders.
@@ -105,11 +110,31 @@ impl State {
             log: Log::default(),
             violations: Vec::new(),
             violations_dropped: 0,
+            recent: [None; RECENT],
             denied: Vec::new(),
             random: options.seed,
             devices,
             options,
         }
+    }
+
+    /// Counts a call, and says which it is.
+    #[inline]
+    pub(crate) fn count(&mut self, call: Call, thread: ThreadId) -> CallSite {
+        self.calls += 1;
+        let site = CallSite::new(self.calls, call, thread);
+        let at = self.calls % RECENT as u64;
+        if let Some(place) = usize::try_from(at).ok().and_then(|at| self.recent.get_mut(at)) {
+            *place = Some(site);
+        }
+        site
+    }
+
+    /// Remembers that the thread's last call of this form was done, although the caller was told otherwise.
+    #[cold]
+    pub(crate) fn deny(&mut self, call: Call, thread: ThreadId) {
+        let made = self.recent.iter().flatten().filter(|s| s.call == call && s.thread == thread);
+        self.denied.extend(made.max_by_key(|site| site.number).copied());
     }
 
     /// Remembers a violation.
@@ -163,12 +188,11 @@ impl State {
         mixed ^ (mixed >> 31)
     }
 
-    /// Whether a call is answered before `cuInit`.
-    pub(crate) fn answers_before_init(call: Call) -> bool {
+    /// Whether a call only looks something up that never changes: it is answered before `cuInit` and in callbacks.
+    pub(crate) fn only_looks_up(call: Call) -> bool {
         matches!(
             call,
-            Call::cuInit
-                | Call::cuDriverGetVersion
+            Call::cuDriverGetVersion
                 | Call::cuGetErrorName
                 | Call::cuGetErrorString
                 | Call::cuGetProcAddress_v2

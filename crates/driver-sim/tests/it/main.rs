@@ -4,4 +4,24 @@
 #![expect(clippy::unwrap_used, reason = "a test's set-up")]
 
 mod ask;
+mod audit;
+mod capture;
+mod capture_rules;
+mod context;
+mod device;
+mod driver;
+mod event;
+mod fault;
+mod graph;
 mod stream;
+
+#[test]
+fn no_file_of_tests_is_forgotten() {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    for entry in std::fs::read_dir(here).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let named = include_str!("main.rs").contains(&format!("mod {name};"));
+        assert!(name == "main" || named, "{name}.rs isn't a module of main.rs");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod layers;
 mod map;
+mod places;
 pub(crate) mod unsafety;
 mod words;
 
@@ -60,6 +61,7 @@ fn findings() -> Result<Vec<Finding>> {
         if source.is_rust() {
             found.extend(module_doc(source));
             found.extend(size(source));
+            found.extend(places::check(source));
             found.extend(unsafety::check(source)?);
         }
     }

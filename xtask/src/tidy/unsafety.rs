@@ -1,5 +1,5 @@
 //! Each unsafe block and impl has its `SAFETY` comment, also inside macros, where clippy doesn't look; each unsafe
-//! function and trait has its `# Safety` section, also the private ones.
+//! function and trait has its `# Safety` section, also the private ones, tests aside.
 //!
 //! The blocks are found in the tokens, the comments in the lines above: directly above the block, above the statement
 //! that it is part of, or in the same line.
@@ -87,6 +87,9 @@ pub(super) fn check(source: &Source) -> Result<Vec<Finding>> {
         };
         found.push(Finding::new(&source.path, claim.line, what));
     }
+    if source.path.contains("/tests/") {
+        return Ok(found);
+    }
     let file = syn::parse_file(&source.text).map_err(|e| format!("{}: {e}", source.path))?;
     let mut sections = Sections { path: &source.path, found };
     sections.visit_file(&file);
@@ -128,6 +131,12 @@ impl<'ast> Visit<'ast> for Sections<'_> {
             self.need(&function.attrs, &function.sig.ident);
         }
         visit::visit_item_fn(self, function);
+    }
+
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        if module.ident != "tests" {
+            visit::visit_item_mod(self, module);
+        }
     }
 
     fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
@@ -204,7 +213,8 @@ mod tests {
     #[test]
     fn private_unsafe_functions_need_their_section_and_trait_impls_do_not() {
         let text = "unsafe fn f() {}\n/// Text.\n///\n/// # Safety\n/// - none\nunsafe fn g() {}\n\
-            impl A { unsafe fn h() {} }\nimpl T for A { unsafe fn i() {} }\nunsafe trait U { unsafe fn j(); }";
+            impl A { unsafe fn h() {} }\nimpl T for A { unsafe fn i() {} }\nunsafe trait U { unsafe fn j(); }\n\
+            mod tests { unsafe fn k() {} }";
         let lines: Vec<usize> = check(&source(text)).unwrap().iter().map(|f| f.line).collect();
         assert_eq!(lines, [1, 7, 9, 9]);
     }

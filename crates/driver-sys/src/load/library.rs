@@ -29,7 +29,10 @@ impl Opened {
             Ok(library) => Ok(Self { library, asked: asked.to_owned() }),
             Err(error) => {
                 let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-                Err(Attempt::new(asked, Reason::NotOpened(text)))
+                // The linker begins with the name, which the attempt has already.
+                let name = format!("{}: ", asked.display());
+                let text = text.strip_prefix(&name).unwrap_or(&text);
+                Err(Attempt::new(asked, Reason::NotOpened(text.to_owned())))
             }
         }
     }

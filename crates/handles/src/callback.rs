@@ -12,7 +12,8 @@ thread_local! {
 
 /// Whether this thread runs one of our callbacks.
 #[inline]
-pub(crate) fn inside() -> bool {
+#[must_use]
+pub fn inside() -> bool {
     INSIDE.get()
 }
 

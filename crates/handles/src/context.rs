@@ -11,6 +11,7 @@ use crate::{
     driver::{Driver, Primaries},
     error::{Error, Refused, Result},
     event::{Event, EventOptions},
+    extra::{ContextExtra, Extras},
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource, not_null},
     scope::{self, Target},
@@ -38,7 +39,25 @@ enum Origin {
 pub(crate) struct ContextDeps {
     device: CUdevice,
     origin: Origin,
+    /// What crates above keep for it.
+    extras: Extras,
     driver: Driver,
+}
+
+impl ContextDeps {
+    fn new(driver: &Driver, device: CUdevice, origin: Origin) -> Self {
+        Self::with_extras(driver, device, origin, Extras::default())
+    }
+
+    fn with_extras(driver: &Driver, device: CUdevice, origin: Origin, extras: Extras) -> Self {
+        driver.note_device(device);
+        Self { device, origin, extras, driver: driver.clone() }
+    }
+
+    /// Ends what is kept for a context that is about to end.
+    fn end_extras(&self, calls: Calls<'_>) {
+        self.extras.end(calls, &mut |warning| self.driver.warn(warning));
+    }
 }
 
 impl Drop for ContextDeps {
@@ -68,6 +87,7 @@ unsafe impl Resource for ContextRes {
         CUcontext::NULL
     }
     unsafe fn destroy(calls: Calls<'_>, raw: CUcontext, deps: &ContextDeps) -> Result<(), Failure> {
+        deps.end_extras(calls);
         match deps.origin {
             // SAFETY: *handles*: live, by the caller's promise.
             Origin::Created => unsafe { calls.cuCtxDestroy_v2(raw) },
@@ -140,14 +160,14 @@ impl Context {
                 },
             )
         })?;
-        let deps = ContextDeps { device, origin: Origin::Created, driver: driver.clone() };
+        let deps = ContextDeps::new(driver, device, Origin::Created);
         Ok(Self(Handle::own(raw, deps)))
     }
 
     /// The device's primary context, kept by the driver.
     pub(crate) fn primary(driver: &Driver, device: CUdevice) -> Result<Self> {
         let primary = Primaries::acquire(driver, device)?;
-        let deps = ContextDeps { device, origin: Origin::Kept, driver: driver.clone() };
+        let deps = ContextDeps::with_extras(driver, device, Origin::Kept, primary.extras);
         Ok(Self(Handle::alias(primary.raw, deps, primary.id)))
     }
 
@@ -158,7 +178,7 @@ impl Context {
         // SAFETY: *pointers*: `raw` is a live local.
         unsafe { driver.calls().cuDevicePrimaryCtxRetain(&raw mut raw, device) }
             .map_err(|failure| driver.error(failure))?;
-        let deps = ContextDeps { device, origin: Origin::Retained, driver: driver.clone() };
+        let deps = ContextDeps::new(driver, device, Origin::Retained);
         Ok(Self(Handle::own(raw, deps)))
     }
 
@@ -173,7 +193,7 @@ impl Context {
     /// `raw` is a live, created context of this driver that nobody else ends.
     pub unsafe fn from_raw(driver: &Driver, raw: CUcontext) -> Result<Self> {
         let device = device_of(driver, not_null(raw, "context")?)?;
-        let deps = ContextDeps { device, origin: Origin::Created, driver: driver.clone() };
+        let deps = ContextDeps::new(driver, device, Origin::Created);
         Ok(Self(Handle::own(raw, deps)))
     }
 
@@ -193,7 +213,7 @@ impl Context {
         owner: Option<Owner>,
     ) -> Result<Self> {
         let device = device_of(driver, not_null(raw, "context")?)?;
-        let deps = ContextDeps { device, origin: Origin::Foreign, driver: driver.clone() };
+        let deps = ContextDeps::new(driver, device, Origin::Foreign);
         Ok(Self(Handle::borrow(raw, deps, owner)))
     }
 
@@ -228,6 +248,14 @@ impl Context {
     #[inline]
     pub fn target(&self) -> Target<'_> {
         Target::new(self.driver(), self.as_raw())
+    }
+
+    /// What a crate above keeps for this context, made at first use; it is ended before the context. `None` for a
+    /// context of somebody else's, whose end isn't known.
+    #[doc(hidden)]
+    pub fn extra<E: ContextExtra>(&self, make: impl FnOnce() -> E) -> Option<&E> {
+        let deps = self.0.deps();
+        if deps.origin == Origin::Foreign { None } else { deps.extras.get(make) }
     }
 
     /// Makes a stream that isn't ordered with the legacy default stream, of the lowest priority.

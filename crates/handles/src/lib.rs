@@ -17,15 +17,19 @@
 //! What this crate does not do: it allocates no memory (`cuhold-memory`), builds no graphs (`cuhold-graph`), compiles
 //! nothing (`cuhold`).
 
-mod callback;
+#[doc(hidden)]
+pub mod callback;
 mod context;
 mod current;
 mod device;
 mod driver;
 mod error;
 mod event;
+#[doc(hidden)]
+pub mod extra;
 mod hint;
 mod image;
+mod keep;
 mod kernel;
 mod launch;
 mod library;
@@ -50,12 +54,15 @@ pub use driver::Driver;
 pub use error::{AnyCall, Error, ErrorKind, Note, Refused, Result, Status};
 pub use event::{Event, EventOptions};
 pub use image::Image;
+pub use keep::KeepAlive;
 pub use kernel::Kernel;
 pub use launch::{KernelArg, KernelArgs, LaunchConfig, Parameter, Parameters};
 pub use library::Library;
 pub use module::{Function, Module};
 pub use object::{Object, ObjectKind};
 pub use reclaim::{ByHand, Reclaim};
+#[doc(hidden)]
+pub use report::foreign;
 pub use report::{
     Action, Capture, Counts, CudaWarning, Deny, Fate, Filter, Reports, Rule, Sink, UnknownAction,
     WarningKind,

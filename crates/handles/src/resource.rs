@@ -328,6 +328,12 @@ impl<R: Resource> Handle<R> {
         self.0.has(BORROWED)
     }
 
+    /// Whether the object lives as long as this handle: it is owned, or its owner is held.
+    #[must_use]
+    pub fn is_kept_alive(&self) -> bool {
+        !self.is_borrowed() || self.0.owner.is_some()
+    }
+
     /// Whether this is the only handle.
     pub(crate) fn is_unique(&self) -> bool {
         self.0.is_unique()

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "initializes the driver and retains primary contexts")]
 
+mod devices;
 mod loading;
 mod primary;
 
@@ -17,6 +18,7 @@ use crossbeam::utils::CachePadded;
 use cuhold_driver_sys::{
     Calls, DriverApi, Failure, Hook, Hooked, Life, Version, ffi::*, forward_driver_api, process,
 };
+use devices::Devices;
 use std::{
     fmt, ptr,
     sync::{
@@ -50,6 +52,7 @@ pub(crate) struct Shared {
     primaries: Primaries,
     /// Away from the pointer that every call reads: creating threads write it.
     ids: CachePadded<AtomicU64>,
+    devices: Devices,
     initialized: AtomicBool,
     lost: AtomicBool,
 }
@@ -77,6 +80,7 @@ impl Driver {
                 reclaim: Reclaim::new(weak.clone()),
                 primaries: Primaries::default(),
                 ids: CachePadded::new(AtomicU64::new(1)),
+                devices: Devices::default(),
                 initialized: AtomicBool::new(false),
                 lost: AtomicBool::new(false),
             }
@@ -207,7 +211,8 @@ impl Driver {
     }
 
     /// Refuses where no call may be made and no lock may be taken: in a callback, in a forked child.
-    pub(crate) fn check_callable(&self) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check_callable(&self) -> Result<()> {
         if callback::inside() {
             return Err(Error::in_callback());
         }
@@ -245,10 +250,7 @@ impl Driver {
         if let Some(status) = status {
             self.note_fatal(status);
         }
-        if status == Some(CUresult::DEINITIALIZED) || self.api().life() != Life::Live {
-            return;
-        }
-        self.0.reports.raise(warning);
+        self.0.raise(warning);
     }
 
     fn note_fatal(&self, status: CUresult) {
@@ -272,18 +274,24 @@ impl Driver {
     }
 }
 
+impl Shared {
+    fn raise(&self, warning: CudaWarning) {
+        if warning.status() != Some(CUresult::DEINITIALIZED) && self.api.life() == Life::Live {
+            self.reports.raise(warning);
+        }
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         self.reclaim.end();
         // No object of this driver is left: whatever is retained is ours alone to release.
-        for (ordinal, raw) in self.primaries.take() {
+        for (ordinal, primary) in self.primaries.take() {
+            primary.extras.end(Calls::new(&*self.api), &mut |warning| self.raise(warning));
             // SAFETY: the driver retained this device's primary context itself, once.
             let result = unsafe { Calls::new(&*self.api).cuDevicePrimaryCtxRelease_v2(ordinal) };
-            if let Err(failure) = result
-                && failure.status != CUresult::DEINITIALIZED
-                && self.api.life() == Life::Live
-            {
-                self.reports.raise(primary::release_failed(failure, raw));
+            if let Err(failure) = result {
+                self.raise(primary::release_failed(failure, primary.raw));
             }
         }
     }

@@ -8,6 +8,7 @@
 use super::Driver;
 use crate::{
     error::{Error, Result},
+    extra::Extras,
     object::{Object, ObjectKind},
     report::{CudaWarning, Fate},
 };
@@ -16,11 +17,13 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// One retained primary context.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Primary {
     pub(crate) raw: CUcontext,
     /// The number under which every handle of it is compared.
     pub(crate) id: u64,
+    /// What crates above keep for it.
+    pub(crate) extras: Extras,
     /// How many handle blocks refer to it.
     users: usize,
 }
@@ -31,8 +34,8 @@ pub(crate) struct Primaries(Mutex<BTreeMap<CUdevice, Primary>>);
 
 impl Primaries {
     /// Takes all of them, for release.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = (CUdevice, CUcontext)> + use<> {
-        std::mem::take(self.0.get_mut()).into_iter().map(|(device, primary)| (device, primary.raw))
+    pub(super) fn take(&mut self) -> BTreeMap<CUdevice, Primary> {
+        std::mem::take(self.0.get_mut())
     }
 
     /// The device's primary context, retained if it isn't yet, with one more user.
@@ -43,14 +46,14 @@ impl Primaries {
         let mut map = driver.primaries().0.lock();
         if let Some(primary) = map.get_mut(&device) {
             primary.users += 1;
-            return Ok(*primary);
+            return Ok(primary.clone());
         }
         let mut raw = CUcontext::NULL;
         // SAFETY: *pointers*: `raw` is a live local. The call doesn't wait for the GPU, so the lock may be held.
         unsafe { driver.calls().cuDevicePrimaryCtxRetain(&raw mut raw, device) }
             .map_err(|failure| driver.error(failure))?;
-        let primary = Primary { raw, id: driver.next_id(), users: 1 };
-        map.insert(device, primary);
+        let primary = Primary { raw, id: driver.next_id(), extras: Extras::default(), users: 1 };
+        map.insert(device, primary.clone());
         Ok(primary)
     }
 
@@ -69,7 +72,7 @@ impl Primaries {
     /// Calls `cuDevicePrimaryCtxRelease`.
     pub(crate) fn release(driver: &Driver, device: CUdevice, users: usize) -> Result<bool> {
         driver.check_callable()?;
-        {
+        let primary = {
             let mut map = driver.primaries().0.lock();
             match map.get(&device) {
                 Some(primary) if primary.users <= users => map.remove(&device),
@@ -77,7 +80,10 @@ impl Primaries {
                 None => {
                     return Err(Error::state("the primary context isn't retained by this driver"));
                 }
-            };
+            }
+        };
+        if let Some(primary) = primary {
+            primary.extras.end(driver.calls(), &mut |warning| driver.warn(warning));
         }
         // SAFETY: the retain taken in `acquire`, whose entry was removed above. Outside the lock: the call can wait.
         unsafe { driver.calls().cuDevicePrimaryCtxRelease_v2(device) }

@@ -14,6 +14,7 @@
 //! and stop releasing once process exit began. [`run_by_hand`](Reclaim::run_by_hand) releases on the calling thread
 //! instead, for tests and for counting.
 
+mod defer;
 mod list;
 mod worker;
 

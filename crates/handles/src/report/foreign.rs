@@ -2,22 +2,30 @@
 
 use std::{
     any::Any,
+    fmt,
     mem::ManuallyDrop,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
 /// A panic that was caught. Its payload is foreign too: dropping this drops it within the boundary.
-pub(crate) struct Caught(ManuallyDrop<Option<Box<dyn Any + Send>>>);
+pub struct Caught(ManuallyDrop<Option<Box<dyn Any + Send>>>);
 
 impl Caught {
     /// What was thrown.
-    pub(crate) fn payload(&self) -> &(dyn Any + Send) {
+    #[must_use]
+    pub fn payload(&self) -> &(dyn Any + Send) {
         self.0.as_deref().unwrap_or(&())
     }
 
     /// The panic's text.
     pub(crate) fn text(&self) -> &str {
         panic_text(self.payload())
+    }
+}
+
+impl fmt::Debug for Caught {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Caught").field(&self.text()).finish()
     }
 }
 
@@ -45,12 +53,18 @@ pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> &str {
 /// Runs foreign code.
 ///
 /// What it may leave half-done is its own: nothing of this library's is borrowed mutably by it.
-pub(crate) fn call<R>(code: impl FnOnce() -> R) -> Result<R, Caught> {
+///
+/// # Errors
+/// The panic.
+pub fn call<R>(code: impl FnOnce() -> R) -> Result<R, Caught> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|payload| Caught(ManuallyDrop::new(Some(payload))))
 }
 
 /// Drops a foreign value.
-pub(crate) fn drop_caught<T>(value: T) -> Result<(), Caught> {
+///
+/// # Errors
+/// The panic of its `Drop`.
+pub fn drop_caught<T>(value: T) -> Result<(), Caught> {
     call(|| drop(value))
 }
 

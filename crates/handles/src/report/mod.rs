@@ -13,7 +13,7 @@
 //! a warning allocates nothing.
 
 mod filter;
-pub(crate) mod foreign;
+pub mod foreign;
 mod guards;
 mod lock;
 mod reentry;

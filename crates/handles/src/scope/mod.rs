@@ -3,6 +3,7 @@
 //! | operation | for | what it gives when the caller's context can't be put back |
 //! |---|---|---|
 //! | [`run`] | queries and mutations | `Err`, completed, with what is current |
+//! | [`run_on_device`] | the same, of the *context* column "device" | the same |
 //! | [`create`] | creations with their undo | undone where that is safe, then `Err` with what is current |
 //! | [`cleanup`] | destroys in a `Drop` or a close | an [`Outcome`] to warn from after locks are released |
 //! | [`create_context`] | context creation, which pushes | the new context is destroyed, then `Err` |
@@ -22,7 +23,7 @@
 mod bracket;
 mod outcome;
 
-pub use bracket::relaxed;
+pub use bracket::{neutral, relaxed};
 pub use outcome::{Lost, Outcome};
 
 use crate::{
@@ -30,7 +31,7 @@ use crate::{
     driver::Driver,
     error::{Error, Note, Result},
 };
-use cuhold_driver_sys::{Calls, Columns, ContextUse, Failure, ffi::CUcontext};
+use cuhold_driver_sys::{CUresult, Calls, Columns, ContextUse, Failure, ffi::CUcontext};
 
 /// A context to run in, with its driver.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +114,15 @@ impl<'a> Switch<'a> {
         Self::set(calls, previous, target)
     }
 
+    /// Switches only away from another context: with none current, nothing is switched.
+    fn from_other(calls: Calls<'a>, target: CUcontext) -> Result<Self, Stuck> {
+        let previous = current(calls).map_err(|failure| Stuck { failure, lost: None })?;
+        if previous.is_null() || previous == target {
+            return Ok(Self { calls, previous: None });
+        }
+        Self::set(calls, previous, target)
+    }
+
     #[cold]
     fn set(calls: Calls<'a>, previous: CUcontext, target: CUcontext) -> Result<Self, Stuck> {
         let Err(failure) = set(calls, target) else {
@@ -161,12 +171,21 @@ fn within<T>(
     target: Target<'_>,
     operation: impl FnOnce(Calls<'_>) -> T,
 ) -> Result<(T, Option<Lost>), Stuck> {
-    let calls = target.driver.calls();
-    let switch = Switch::to(calls, target.raw)?;
+    let switch = Switch::to(target.driver.calls(), target.raw)?;
+    Ok(after(target, switch, operation))
+}
+
+/// Runs `operation` after the switch, then the restore.
+#[inline]
+fn after<T>(
+    target: Target<'_>,
+    switch: Switch<'_>,
+    operation: impl FnOnce(Calls<'_>) -> T,
+) -> (T, Option<Lost>) {
     let mut guard = WhileUnwinding { driver: target.driver, switch: Some(switch) };
-    let value = operation(calls);
+    let value = operation(target.driver.calls());
     let lost = guard.switch.take().and_then(Switch::restore);
-    Ok((value, lost))
+    (value, lost)
 }
 
 /// Runs a query or a mutation with the target current.
@@ -183,11 +202,71 @@ pub fn run<T>(
     target: Target<'_>,
     operation: impl FnOnce(Calls<'_>) -> Result<T, Failure>,
 ) -> Result<T> {
-    match within(target, operation) {
+    answered(target.driver, within(target, operation))
+}
+
+type Ran<T> = Result<(Result<T, Failure>, Option<Lost>), Stuck>;
+
+#[inline]
+fn answered<T>(driver: &Driver, ran: Ran<T>) -> Result<T> {
+    match ran {
         Ok((Ok(value), None)) => Ok(value),
-        Ok((Ok(_), Some(lost))) => Err(lost.into_error(target.driver).with_completed(1)),
-        Ok((Err(failure), lost)) => Err(failed(target.driver, failure, lost)),
-        Err(stuck) => Err(stuck.into_error(target.driver)),
+        Ok((Ok(_), Some(lost))) => Err(lost.into_error(driver).with_completed(1)),
+        Ok((Err(failure), lost)) => Err(failed(driver, failure, lost)),
+        Err(stuck) => Err(stuck.into_error(driver)),
+    }
+}
+
+/// Makes one call whose *context* column is "device": with no context current it works, with another *device's* it
+/// answers `INVALID_VALUE` (measured for copies of pool memory).
+///
+/// In a process that uses one device it is made at once. Another library may all the same have made another device's
+/// context current, of which this driver value knows nothing: where the call answers `INVALID_VALUE` and another
+/// context is found current, it is made once more in the target.
+///
+/// Calls nothing else while one device is used; then `cuCtxGetCurrent`, and where another context is current
+/// `cuCtxSetCurrent`, twice.
+///
+/// # Errors
+/// As [`run`].
+#[inline]
+pub fn run_on_device<T>(
+    target: Target<'_>,
+    operation: impl Fn(Calls<'_>) -> Result<T, Failure>,
+) -> Result<T> {
+    let driver = target.driver;
+    let calls = driver.calls();
+    if driver.uses_several_devices() {
+        let switch = Switch::from_other(calls, target.raw);
+        return answered(driver, switch.map(|switch| after(target, switch, operation)));
+    }
+    match operation(calls) {
+        Err(failure) if failure.status == CUresult::INVALID_VALUE => {
+            once_more(target, failure, operation)
+        }
+        answer => answer.map_err(|failure| driver.error(failure)),
+    }
+}
+
+/// The call answered `INVALID_VALUE`: perhaps only because of what is current.
+#[cold]
+fn once_more<T>(
+    target: Target<'_>,
+    first: Failure,
+    operation: impl FnOnce(Calls<'_>) -> Result<T, Failure>,
+) -> Result<T> {
+    let driver = target.driver;
+    match Switch::from_other(driver.calls(), target.raw) {
+        Ok(Switch { previous: None, .. }) => Err(driver.error(first)),
+        Ok(switch) => answered(driver, Ok(after(target, switch, operation))),
+        Err(stuck) => {
+            let note = Note::Text(stuck.failure.to_string().into());
+            let error = driver.error(first).with_note(note);
+            Err(match stuck.lost {
+                Some(lost) => lost.note_on(error),
+                None => error,
+            })
+        }
     }
 }
 

@@ -249,6 +249,14 @@ impl Stream {
         self.0.is_borrowed()
     }
 
+    /// Whether this handle keeps the stream alive: not where it refers to somebody else's without an owner. A default
+    /// stream lives as long as its context.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_kept_alive(&self) -> bool {
+        self.is_token() || self.0.is_kept_alive()
+    }
+
     /// Makes a call for this stream: one call, or in its context for a default stream.
     #[doc(hidden)]
     #[inline]

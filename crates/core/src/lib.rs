@@ -1,1 +1,46 @@
-//! CUDA resources that a program can hold for weeks.
+//! CUDA resources that a program can hold for weeks: owned handles, every failure returned or reported, the caller's
+//! context as it was.
+//!
+//! This is the facade: one path per type, from the crates below.
+//!
+//! ```text
+//!   cuhold            this crate: re-exports, Program (NVRTC)
+//!   cuhold-graph      graphs
+//!   cuhold-memory     pools, buffers, host buffers, copies
+//!   cuhold-handles    Driver, Error, report channel, contexts, streams, events, libraries, kernels, launch
+//!   cuhold-driver-sim the driver without a GPU          cuhold-driver-sys  every driver function in one list
+//! ```
+//!
+//! # The policy in short
+//! - A failure that can be returned is an [`Error`] with the driver's own status; one that can't, in a `Drop` or a
+//!   callback, is one [`CudaWarning`] through the driver's [channel](Reports).
+//! - The calling thread's current context is what it was, whatever failed.
+//! - What the GPU may still use is leaked, with a warning, rather than freed on a guess.
+//! - Nothing panics out of a `Drop`, nothing ends the process.
+//!
+//! # Testing without a GPU
+//! With the feature `sim`, [`Driver::from_api`]`(cuhold::sim::Sim::new())` is a driver whose kernels are host closures;
+//! `CUHOLD_DRIVER=sim` makes [`Device::new`] use one.
+//!
+//! # What it doesn't do
+//! Kernels written in Rust, math libraries, Python.
+
+mod compile;
+
+pub use compile::{CompileOptions, Compiler, Output, Program};
+#[cfg(feature = "sim")]
+pub use cuhold_driver_sim as sim;
+pub use cuhold_driver_sys as driver_sys;
+#[doc(inline)]
+pub use cuhold_handles::{
+    Action, AnyCall, AsStream, ByHand, Capture, Closed, Context, ContextFlags, Counts, CudaWarning,
+    Current, Deny, Device, Driver, Error, ErrorKind, Event, EventOptions, Fate, Filter, Function,
+    Image, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, Module, Note, Object, ObjectKind,
+    Owner, Parameter, Parameters, PerThreadStream, Reclaim, Refused, Reports, Result, Retention,
+    Rule, Sink, Status, Stream, StreamOptions, StreamRef, UnknownAction, WarningKind,
+};
+
+/// The first program, as it stands in the README: compiled with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

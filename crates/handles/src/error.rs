@@ -5,7 +5,10 @@
 //! else is shared behind a pointer.
 
 use crate::{current::Current, hint};
-use cuhold_driver_sys::{CUresult, Call, Failure};
+use cuhold_driver_sys::{
+    CUresult, Call, Failure,
+    nvrtc::{NvrtcCall, NvrtcFailure, nvrtcResult},
+};
 use std::{borrow::Cow, fmt, sync::Arc};
 
 /// The result of every fallible operation of this project.
@@ -39,6 +42,8 @@ pub enum ErrorKind {
 pub enum Status {
     /// Of the CUDA driver.
     Driver(CUresult),
+    /// Of NVRTC.
+    Nvrtc(nvrtcResult),
 }
 
 /// The call that answered a status.
@@ -47,12 +52,15 @@ pub enum Status {
 pub enum AnyCall {
     /// Of the CUDA driver.
     Driver(Call),
+    /// Of NVRTC.
+    Nvrtc(NvrtcCall),
 }
 
 impl fmt::Display for AnyCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Driver(call) => fmt::Display::fmt(call, f),
+            Self::Nvrtc(call) => fmt::Display::fmt(call, f),
         }
     }
 }
@@ -139,6 +147,19 @@ impl Error {
     /// The object isn't in a state that allows this.
     pub fn state(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::State, text)
+    }
+
+    /// An NVRTC call failed; with the compiler's log where source code didn't compile.
+    #[must_use]
+    pub fn nvrtc(failure: NvrtcFailure, log: Option<String>) -> Self {
+        let kind = match (&log, failure.status) {
+            (Some(_), _) => ErrorKind::Compile,
+            (None, nvrtcResult::MISSING) => ErrorKind::Missing,
+            (None, _) => ErrorKind::Driver,
+        };
+        let mut full = Full::of(kind, log.unwrap_or_default().into());
+        full.failure = Some((AnyCall::Nvrtc(failure.call), Status::Nvrtc(failure.status)));
+        Self::full(full)
     }
 
     /// Objects of two drivers met in one call.
@@ -315,6 +336,17 @@ fn write_driver(f: &mut fmt::Formatter<'_>, call: Call, status: CUresult) -> fmt
 fn write_failure(f: &mut fmt::Formatter<'_>, call: AnyCall, status: Status) -> fmt::Result {
     match (call, status) {
         (AnyCall::Driver(call), Status::Driver(status)) => write_driver(f, call, status),
+        (AnyCall::Nvrtc(call), Status::Nvrtc(nvrtcResult::MISSING)) => {
+            write!(f, "{call} is missing from this NVRTC; it came with CUDA {}", call.since())
+        }
+        (call, Status::Nvrtc(status)) => {
+            write!(f, "{call} failed with {status}")?;
+            match status.description() {
+                Some(text) => write!(f, ": {text}"),
+                None => Ok(()),
+            }
+        }
+        (call, Status::Driver(status)) => write!(f, "{call} failed with {status}"),
     }
 }
 

@@ -1,0 +1,5 @@
+//! The facade's tests, in one binary.
+
+// `cfg(test)` holds here anyway: written out, it tells the lints that helpers may unwrap.
+#[cfg(test)]
+mod compile;

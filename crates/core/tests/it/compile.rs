@@ -106,7 +106,6 @@ impl Refusing {
     }
 }
 
-#[expect(non_snake_case, reason = "NVRTC's names")]
 // SAFETY: *written*: each method that answers SUCCESS writes what it should. *No unwinding*, *any thread*: plain stores.
 unsafe impl NvrtcApi for Refusing {
     unsafe fn nvrtcGetNumSupportedArchs(&self, count: *mut c_int) -> nvrtcResult {

@@ -187,7 +187,9 @@ pub(crate) fn synchronize(turn: &mut Turn<'_>, event: CUevent) -> Answer {
     turn.not_lost()?;
     let point = turn.event_point(event)?;
     turn.check_capture()?;
-    point.map_or(Ok(()), |point| turn.complete(point))
+    point.map_or(Ok(()), |point| turn.complete(point))?;
+    turn.state.memory.synchronized();
+    Ok(())
 }
 
 /// The time between two events; both of one context, with timing, recorded and done.

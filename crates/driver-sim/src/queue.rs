@@ -25,6 +25,13 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct QueueId(u64);
 
+impl QueueId {
+    /// The number of the queue, which no other ever has.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// A place in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Point {
@@ -47,7 +54,6 @@ pub(crate) enum Work {
     /// A host function. Those of one context run one at a time.
     Host { function: CUhostFn, data: UserData },
     /// A stream callback, which is also called after a fault, with the status.
-    #[expect(dead_code, reason = "for copies and fills, which are about to come")]
     OnState(OnState),
     /// A kernel.
     #[expect(dead_code, reason = "for kernels, which are about to come")]

@@ -137,11 +137,15 @@ impl Sim {
             .collect()
     }
 
-    /// Streams and events that nobody destroyed before their context ended and took them along.
+    /// Streams, events, memory and modules that nobody ended before their context ended and took them along.
     #[must_use]
     pub fn gone_with_context(&self) -> Vec<Leak> {
         let state = self.shared.world.state();
-        state.streams.gone_with_context().chain(state.events.gone_with_context()).collect()
+        let streams = state.streams.gone_with_context();
+        streams
+            .chain(state.events.gone_with_context())
+            .chain(state.memory.gone_with_context())
+            .collect()
     }
 
     /// How many live objects of a kind there are.

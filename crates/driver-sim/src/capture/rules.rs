@@ -19,7 +19,7 @@ use super::state::CaptureId;
 use crate::{
     audit::CallSite,
     context::Context,
-    graph::{GraphNode, NodeKind},
+    graph::{Graph, GraphNode, NodeKind},
     queue::{Ordering, QueueId},
     stream::Target,
     world::{Answer, Key, State, Turn},
@@ -143,6 +143,14 @@ impl Turn<'_> {
         match self.state.captures.get(id) {
             Some(capture) if capture.invalidated => Err(CUresult::STREAM_CAPTURE_INVALIDATED),
             _ => Ok(Some(id)),
+        }
+    }
+
+    /// The graph that a capture fills.
+    pub(crate) fn graph_of_capture(&mut self, id: CaptureId) -> Result<Key<Graph>, CUresult> {
+        match self.state.captures.get(id).map(|capture| capture.graph) {
+            Some(graph) => Ok(graph),
+            None => Err(self.broken("capture")),
         }
     }
 

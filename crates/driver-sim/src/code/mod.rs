@@ -26,3 +26,7 @@ impl State {
     /// Ends what belongs to a context that ends.
     pub(crate) fn end_context_in_code(&mut self, _context: Key<Context>, _by: CallSite) {}
 }
+
+/// A loaded module.
+#[derive(Debug)]
+pub(crate) struct Module;

@@ -273,5 +273,7 @@ pub(crate) fn synchronize_v2(turn: &mut Turn<'_>, ctx: CUcontext) -> Answer {
     let key = turn.context_or_current(ctx)?;
     turn.not_lost()?;
     turn.no_capture_in(key)?;
-    turn.complete_context(key)
+    turn.complete_context(key)?;
+    turn.state.memory.synchronized();
+    Ok(())
 }

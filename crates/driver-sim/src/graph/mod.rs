@@ -85,6 +85,7 @@ impl State {
     /// Ends a graph and its nodes. The references to user objects that it held are given back before the call returns.
     pub(crate) fn end_graph(&mut self, graph: Key<Graph>, by: CallSite) {
         let Some(ended) = self.graphs.remove(graph, by, Ending::Destroyed) else { return };
+        self.end_graph_in_memory(graph, by);
         for node in ended.nodes {
             self.nodes.remove(node, by, Ending::Destroyed);
         }

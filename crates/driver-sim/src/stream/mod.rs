@@ -194,7 +194,9 @@ pub(crate) fn synchronize(turn: &mut Turn<'_>, stream: CUstream) -> Answer {
     let target = turn.stream(stream)?;
     turn.not_lost()?;
     turn.not_captured(target)?;
-    turn.complete_stream(target)
+    turn.complete_stream(target)?;
+    turn.state.memory.synchronized();
+    Ok(())
 }
 
 pub(crate) fn id(turn: &mut Turn<'_>, stream: CUstream, id: Out<c_ulonglong>) -> Answer {

@@ -7,7 +7,7 @@
 use cuhold_driver_sys::{Call, DriverApi, Life, ffi::*};
 
 use super::{Argument, World};
-use crate::{capture, context, device, driver, event, graph, stream};
+use crate::{capture, context, device, driver, event, graph, memory, stream};
 
 macro_rules! simulated {
     ($($topic:ident $(:: $part:ident)+ = $call:ident ($($argument:ident : $type:ty),* $(,)?);)*) => {
@@ -159,4 +159,73 @@ simulated! {
     graph::graph_retain = cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint,
         flags: c_uint);
     graph::graph_release = cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: c_uint);
+
+    // Memory of a context
+    memory::info = cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    memory::allocate = cuMemAlloc_v2(out: *mut CUdeviceptr, size: usize);
+    memory::allocate_pitch = cuMemAllocPitch_v2(out: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize,
+        element: c_uint);
+    memory::allocate_managed = cuMemAllocManaged(out: *mut CUdeviceptr, size: usize, flags: c_uint);
+    memory::free = cuMemFree_v2(address: CUdeviceptr);
+    memory::address_range = cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr);
+    memory::allocate_host = cuMemAllocHost_v2(out: *mut *mut c_void, size: usize);
+    memory::host_alloc = cuMemHostAlloc(out: *mut *mut c_void, size: usize, flags: c_uint);
+    memory::free_host = cuMemFreeHost(pointer: *mut c_void);
+    memory::register = cuMemHostRegister_v2(pointer: *mut c_void, size: usize, flags: c_uint);
+    memory::unregister = cuMemHostUnregister(pointer: *mut c_void);
+    memory::device_pointer = cuMemHostGetDevicePointer_v2(out: *mut CUdeviceptr, pointer: *mut c_void,
+        flags: c_uint);
+    memory::host_flags = cuMemHostGetFlags(flags: *mut c_uint, pointer: *mut c_void);
+    memory::attribute = cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute,
+        address: CUdeviceptr);
+    memory::attributes = cuPointerGetAttributes(count: c_uint, attributes: *mut CUpointer_attribute,
+        data: *mut *mut c_void, address: CUdeviceptr);
+    memory::set_attribute = cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute,
+        address: CUdeviceptr);
+
+    // Pools and stream-ordered memory
+    memory::device_set_pool = cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool);
+    memory::device_pool = cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice);
+    memory::device_default_pool = cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, dev: CUdevice);
+    memory::allocate_async = cuMemAllocAsync(out: *mut CUdeviceptr, size: usize, stream: CUstream);
+    memory::allocate_from_pool = cuMemAllocFromPoolAsync(out: *mut CUdeviceptr, size: usize, pool: CUmemoryPool,
+        stream: CUstream);
+    memory::free_async = cuMemFreeAsync(address: CUdeviceptr, stream: CUstream);
+    memory::pool_create = cuMemPoolCreate(out: *mut CUmemoryPool, properties: *const CUmemPoolProps);
+    memory::pool_destroy = cuMemPoolDestroy(pool: CUmemoryPool);
+    memory::pool_trim = cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize);
+    memory::pool_set_attribute = cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute,
+        value: *mut c_void);
+    memory::pool_attribute = cuMemPoolGetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute,
+        value: *mut c_void);
+    memory::pool_set_access = cuMemPoolSetAccess(pool: CUmemoryPool, list: *const CUmemAccessDesc, count: usize);
+    memory::pool_access = cuMemPoolGetAccess(flags: *mut CUmemAccess_flags, pool: CUmemoryPool,
+        location: *mut CUmemLocation);
+
+    // Copies and fills
+    memory::copy = cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, count: usize);
+    memory::host_to_device = cuMemcpyHtoD_v2(dst: CUdeviceptr, src: *const c_void, count: usize);
+    memory::device_to_host = cuMemcpyDtoH_v2(dst: *mut c_void, src: CUdeviceptr, count: usize);
+    memory::device_to_device = cuMemcpyDtoD_v2(dst: CUdeviceptr, src: CUdeviceptr, count: usize);
+    memory::copy_async = cuMemcpyAsync(dst: CUdeviceptr, src: CUdeviceptr, count: usize, stream: CUstream);
+    memory::host_to_device_async = cuMemcpyHtoDAsync_v2(dst: CUdeviceptr, src: *const c_void, count: usize,
+        stream: CUstream);
+    memory::device_to_host_async = cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: CUdeviceptr, count: usize,
+        stream: CUstream);
+    memory::device_to_device_async = cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, count: usize,
+        stream: CUstream);
+    memory::copy_peer_async = cuMemcpyPeerAsync(dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr,
+        src_context: CUcontext, count: usize, stream: CUstream);
+    memory::copy_2d_async = cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, stream: CUstream);
+    memory::fill_d8 = cuMemsetD8_v2(dst: CUdeviceptr, value: c_uchar, count: usize);
+    memory::fill_d32 = cuMemsetD32_v2(dst: CUdeviceptr, value: c_uint, count: usize);
+    memory::fill_async_d8 = cuMemsetD8Async(dst: CUdeviceptr, value: c_uchar, count: usize, stream: CUstream);
+    memory::fill_async_d16 = cuMemsetD16Async(dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream);
+    memory::fill_async_d32 = cuMemsetD32Async(dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
+    memory::fill_2d_d8 = cuMemsetD2D8Async(dst: CUdeviceptr, pitch: usize, value: c_uchar, width: usize,
+        height: usize, stream: CUstream);
+    memory::fill_2d_d16 = cuMemsetD2D16Async(dst: CUdeviceptr, pitch: usize, value: c_ushort, width: usize,
+        height: usize, stream: CUstream);
+    memory::fill_2d_d32 = cuMemsetD2D32Async(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize,
+        height: usize, stream: CUstream);
 }

@@ -102,12 +102,10 @@ impl<T: Copy> Out<T> {
 
 impl<T> In<T> {
     /// The pointer itself, for arguments that are addresses to the driver (host memory of a copy).
-    #[expect(dead_code, reason = "for memory and code, which are about to come")]
     pub(crate) fn as_ptr(self) -> *const T {
         self.0
     }
 
-    #[expect(dead_code, reason = "for memory and code, which are about to come")]
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -115,7 +113,6 @@ impl<T> In<T> {
 
 impl<T: Copy> In<T> {
     /// What stands there; `None` if the pointer is null.
-    #[expect(dead_code, reason = "for memory and code, which are about to come")]
     pub(crate) fn read(self) -> Option<T> {
         // SAFETY: not null (checked), so valid for reading by the invariant.
         (!self.0.is_null()).then(|| unsafe { self.0.read() })

@@ -278,7 +278,7 @@ fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>> {
         Call::cuCtxDisablePeerAccess => {
             call!(sim, cuCtxDisablePeerAccess(primary(sim, 1)))
         }
-        _ => return None,
+        _ => return crate::memory::make_unsafe_call(sim, unsafe_one, other),
     })
 }
 

@@ -8,11 +8,16 @@ mod audit;
 mod capture;
 mod capture_rules;
 mod context;
+mod copy;
 mod device;
 mod driver;
 mod event;
 mod fault;
 mod graph;
+mod memory;
+mod page_locked;
+mod pointer;
+mod pool;
 mod stream;
 
 #[test]

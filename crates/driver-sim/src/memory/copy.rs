@@ -1,0 +1,353 @@
+//! What a copy or a fill will do: checked when it is called, done when its stream comes to it.
+//!
+//! Between the two, memory may have been freed by another context's or device's call, which doesn't wait for this
+//! stream. Then the work meets an address that isn't there: a violation, and the fault that was measured for it.
+//!
+//! Pageable host memory is read when the call is made, and written when the work is done.
+
+#![expect(unsafe_code, reason = "pageable memory is reached through the caller's pointers")]
+
+use cuhold_driver_sys::CUresult;
+
+use super::{
+    Memory, host,
+    pool::{self, Location},
+    space::{Misplaced, Origin, Place},
+};
+use crate::{
+    audit::CallSite,
+    world::{Answer, State},
+};
+
+/// Bytes are moved in pieces of at most this, in bytes.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// A rectangle of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) width_bytes: u64,
+    pub(super) rows: u64,
+}
+
+impl Extent {
+    pub(super) const fn row(width_bytes: u64) -> Self {
+        Self { width_bytes, rows: 1 }
+    }
+
+    pub(super) const fn is_empty(self) -> bool {
+        self.width_bytes == 0 || self.rows == 0
+    }
+}
+
+/// Where a rectangle begins, and how far apart its rows are, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    pub(super) address: u64,
+    pub(super) pitch_bytes: u64,
+}
+
+impl Side {
+    pub(super) const fn linear(address: u64) -> Self {
+        Self { address, pitch_bytes: 0 }
+    }
+
+    /// From the first byte of the rectangle to its last; `None` if no address space holds that.
+    fn span(self, extent: Extent) -> Option<u64> {
+        let before = self.pitch_bytes.checked_mul(extent.rows.checked_sub(1)?)?;
+        before.checked_add(extent.width_bytes)
+    }
+}
+
+/// What a call's name says about one of its addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Expect {
+    /// Memory that CUDA knows.
+    Device,
+    /// That, or the host's own.
+    Any,
+}
+
+/// One side of planned work.
+#[derive(Debug)]
+enum End {
+    Known {
+        id: u64,
+        origin: Origin,
+        side: Side,
+    },
+    Pageable(Side),
+    /// What the rows held when the call was made, one behind the other.
+    Staged(Vec<u8>),
+}
+
+/// Why a plan was refused with `INVALID_VALUE`: a plain argument, or misused memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refusal {
+    Value,
+    Misplaced(Misplaced),
+}
+
+impl From<Misplaced> for Refusal {
+    fn from(misplaced: Misplaced) -> Self {
+        Self::Misplaced(misplaced)
+    }
+}
+
+/// Who asks: what decides which memory a call may name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    /// The index of the current context's device, if a context is current and the call depends on it.
+    pub(super) current_device: Option<usize>,
+    /// The work becomes a node: memory of graphs may be named, and pageable memory is read when the graph runs.
+    pub(super) captured: bool,
+    pub(super) by: CallSite,
+}
+
+/// A copy that was checked.
+#[derive(Debug)]
+pub(super) struct Copy {
+    extent: Extent,
+    source: End,
+    destination: End,
+    by: CallSite,
+}
+
+/// A fill that was checked.
+#[derive(Debug)]
+pub(super) struct Fill {
+    extent: Extent,
+    target: End,
+    /// The value's bytes, repeated.
+    pattern: [u8; 4],
+    by: CallSite,
+}
+
+impl Memory {
+    /// Checks one side of work. At least one byte is to be moved.
+    fn plan_end(
+        &self,
+        side: Side,
+        extent: Extent,
+        expect: Expect,
+        asker: Asker,
+    ) -> Result<End, Refusal> {
+        let span = side.span(extent).ok_or(Refusal::Value)?;
+        let id = match self.space.locate(side.address, span)? {
+            Place::Pageable if expect == Expect::Device || side.address == 0 => {
+                return Err(Refusal::Value);
+            }
+            Place::Pageable => return Ok(End::Pageable(side)),
+            Place::Known { id, .. } => id,
+        };
+        let Some(found) = self.space.containing(side.address) else { return Err(Refusal::Value) };
+        let usable = match found.origin {
+            Origin::Graph(_) => asker.captured,
+            Origin::Pool(_) => asker.current_device.is_none_or(|d| self.may_reach(d, side.address)),
+            _ => true,
+        };
+        let origin = found.origin;
+        if usable { Ok(End::Known { id, origin, side }) } else { Err(Refusal::Value) }
+    }
+
+    /// Whether a device may reach pool memory: its own, or what it was given access to.
+    fn may_reach(&self, device: usize, address: u64) -> bool {
+        let Some(found) = self.space.containing(address) else { return false };
+        let Origin::Pool(pool) = found.origin else { return false };
+        let granted = self.pool(pool).map(|pool| pool.access(Location::Device(device)));
+        found.is_on_host() || found.device == device || granted == Some(pool::Access::ReadWrite)
+    }
+
+    /// Checks a copy of at least one byte.
+    ///
+    /// # Safety
+    /// *pointers*: pageable memory that it names is valid: the source until this returns (until the work is done, if
+    /// it is captured), the destination until the work is done.
+    pub(super) unsafe fn plan_copy(
+        &self,
+        extent: Extent,
+        source: (Side, Expect),
+        destination: (Side, Expect),
+        asker: Asker,
+    ) -> Result<Copy, Refusal> {
+        let mut from = self.plan_end(source.0, extent, source.1, asker)?;
+        let destination = self.plan_end(destination.0, extent, destination.1, asker)?;
+        if let (End::Pageable(side), false) = (&from, asker.captured) {
+            // SAFETY: *pointers*: a pageable source is readable now.
+            from = End::Staged(unsafe { stage(*side, extent) }.ok_or(Refusal::Value)?);
+        }
+        Ok(Copy { extent, source: from, destination, by: asker.by })
+    }
+
+    /// Checks a fill of at least one byte.
+    pub(super) fn plan_fill(
+        &self,
+        extent: Extent,
+        target: Side,
+        pattern: [u8; 4],
+        asker: Asker,
+    ) -> Result<Fill, Refusal> {
+        let target = self.plan_end(target, extent, Expect::Device, asker)?;
+        Ok(Fill { extent, target, pattern, by: asker.by })
+    }
+
+    /// Whether one side of work is still what it was when it was checked.
+    fn still_there(&self, end: &End, extent: Extent) -> Result<(), Misplaced> {
+        let End::Known { id, side, .. } = end else { return Ok(()) };
+        let there = self.space.containing(side.address).is_some_and(|found| found.id == *id);
+        if there {
+            return Ok(());
+        }
+        match self.space.locate(side.address, side.span(extent).unwrap_or(u64::MAX)) {
+            Err(misplaced) => Err(misplaced),
+            // Page-locked memory whose address the host uses again.
+            Ok(_) => Err(Misplaced::Wild { address: side.address }),
+        }
+    }
+
+    fn read_end(&self, end: &End, extent: Extent, row: u64, at: u64, out: &mut [u8]) {
+        match end {
+            End::Known { side, .. } => {
+                let address = side.address + row * side.pitch_bytes + at;
+                // Checked by `still_there`, and nothing runs in between.
+                self.space.read(address, out).unwrap_or_default();
+            }
+            End::Pageable(side) => {
+                let address = side.address + row * side.pitch_bytes + at;
+                // SAFETY: *pointers* of `plan_copy`: captured work that reads it is done before it ends.
+                unsafe { host::read(host_address(address), out) };
+            }
+            End::Staged(rows) => {
+                let begin = usize::try_from(row * extent.width_bytes + at).unwrap_or(usize::MAX);
+                if let Some(bytes) = rows.get(begin..).and_then(|rest| rest.get(..out.len())) {
+                    out.copy_from_slice(bytes);
+                }
+            }
+        }
+    }
+
+    fn write_end(&mut self, end: &End, row: u64, at: u64, bytes: &[u8]) {
+        match end {
+            End::Known { side, .. } => {
+                let address = side.address + row * side.pitch_bytes + at;
+                // Checked by `still_there`, and nothing runs in between.
+                self.space.write(address, bytes).unwrap_or_default();
+            }
+            End::Pageable(side) => {
+                let address = side.address + row * side.pitch_bytes + at;
+                // SAFETY: *pointers* of `plan_copy`: the destination is valid until the work is done.
+                unsafe { host::write(host_address(address), bytes) };
+            }
+            End::Staged(_) => {}
+        }
+    }
+}
+
+/// The rows of a rectangle of pageable memory, one behind the other; `None` if the host can't hold them twice.
+///
+/// # Safety
+/// *pointers*: the rectangle is readable.
+unsafe fn stage(side: Side, extent: Extent) -> Option<Vec<u8>> {
+    let width = usize::try_from(extent.width_bytes).ok()?;
+    let mut rows = Vec::new();
+    let total = usize::try_from(extent.rows.checked_mul(extent.width_bytes)?).ok()?;
+    rows.try_reserve_exact(total).ok()?;
+    rows.resize(total, 0);
+    for (row, out) in (0..).zip(rows.chunks_exact_mut(width)) {
+        let address = side.address + row * side.pitch_bytes;
+        // SAFETY: *pointers*: a row of the rectangle.
+        unsafe { host::read(host_address(address), out) };
+    }
+    Some(rows)
+}
+
+fn host_address(address: u64) -> usize {
+    usize::try_from(address).unwrap_or(usize::MAX)
+}
+
+impl Copy {
+    /// Whether neither side is a device's memory: then the driver copies before it returns.
+    pub(super) fn is_on_host(&self, memory: &Memory) -> bool {
+        self.touches_host(memory, &self.source) && self.touches_host(memory, &self.destination)
+    }
+
+    /// Whether either side is the host's, so that the blocking form waits.
+    pub(super) fn has_host_side(&self, memory: &Memory) -> bool {
+        self.touches_host(memory, &self.source) || self.touches_host(memory, &self.destination)
+    }
+
+    fn touches_host(&self, memory: &Memory, end: &End) -> bool {
+        match end {
+            End::Known { side, .. } => {
+                memory.space.containing(side.address).is_some_and(|found| found.is_on_host())
+            }
+            End::Pageable(_) | End::Staged(_) => true,
+        }
+    }
+
+    /// Moves the bytes.
+    pub(super) fn run(&self, state: &mut State) -> Answer {
+        for end in [&self.source, &self.destination] {
+            if let Err(misplaced) = state.memory.still_there(end, self.extent) {
+                return fault(state, end, misplaced, self.by);
+            }
+        }
+        let mut piece = Vec::new();
+        for row in 0..self.extent.rows {
+            let mut at = 0;
+            while at < self.extent.width_bytes {
+                let count = PIECE_BYTES.min(self.extent.width_bytes - at);
+                piece.resize(usize::try_from(count).unwrap_or_default(), 0);
+                state.memory.read_end(&self.source, self.extent, row, at, &mut piece);
+                state.memory.write_end(&self.destination, row, at, &piece);
+                at += count;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Fill {
+    /// Whether the target is the host's, so that the blocking form waits.
+    pub(super) fn is_on_host(&self, memory: &Memory) -> bool {
+        let End::Known { side, .. } = self.target else { return false };
+        memory.space.containing(side.address).is_some_and(|found| found.is_on_host())
+    }
+
+    /// Writes the bytes.
+    pub(super) fn run(&self, state: &mut State) -> Answer {
+        if let Err(misplaced) = state.memory.still_there(&self.target, self.extent) {
+            return fault(state, &self.target, misplaced, self.by);
+        }
+        let piece_bytes = PIECE_BYTES.min(self.extent.width_bytes);
+        let piece: Vec<u8> = self
+            .pattern
+            .iter()
+            .copied()
+            .cycle()
+            .take(usize::try_from(piece_bytes).unwrap_or_default())
+            .collect();
+        for row in 0..self.extent.rows {
+            let mut at = 0;
+            while at < self.extent.width_bytes {
+                let count = piece_bytes.min(self.extent.width_bytes - at);
+                let bytes = piece.get(..usize::try_from(count).unwrap_or_default());
+                state.memory.write_end(&self.target, row, at, bytes.unwrap_or_default());
+                at += count;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Queued work met memory that isn't there any more. What the device says was measured: page-locked memory, memory of
+/// a context. Pool memory stays mapped for a while, so that the work does nothing worse than touch another's bytes.
+fn fault(state: &mut State, end: &End, misplaced: Misplaced, by: CallSite) -> Answer {
+    state.violate_misplaced(misplaced, by);
+    match end {
+        End::Known { origin: Origin::Pool(_) | Origin::Graph(_), .. } => Ok(()),
+        End::Known { origin: Origin::Host(..) | Origin::Registered(_), .. } => {
+            Err(CUresult::LAUNCH_FAILED)
+        }
+        _ => Err(CUresult::ILLEGAL_ADDRESS),
+    }
+}

@@ -1,0 +1,144 @@
+//! Stream-ordered memory: allocated from a pool, and freed in a stream's order.
+//!
+//! An allocation is there at once. A free takes effect for the caller when it is enqueued (the address can't be used in
+//! a new call, the pool's used bytes fall), and for queued work when the stream comes to it.
+//!
+//! On a stream that is captured both become nodes, and the memory is the graph's.
+//!
+//! Source: CUDA Driver API 13.x, "Stream Ordered Memory Allocator".
+
+use cuhold_driver_sys::ffi::*;
+
+use super::{
+    pool::{Location, Pool},
+    space::{Origin, Request},
+};
+use crate::{
+    graph::NodeKind,
+    queue::Work,
+    stream::Target,
+    world::{Answer, Ending, Key, Out, Turn},
+};
+
+pub(crate) fn allocate_async(
+    turn: &mut Turn<'_>,
+    out: Out<CUdeviceptr>,
+    size: usize,
+    stream: CUstream,
+) -> Answer {
+    let out = out.required()?;
+    let target = turn.stream(stream)?;
+    let device = turn.device_of(target)?;
+    let device = turn.state.memory.devices.get(device).ok_or(CUresult::INVALID_DEVICE)?;
+    let pool = device.current_pool;
+    allocate(turn, out, size, pool, target)
+}
+
+pub(crate) fn allocate_from_pool(
+    turn: &mut Turn<'_>,
+    out: Out<CUdeviceptr>,
+    size: usize,
+    pool: CUmemoryPool,
+    stream: CUstream,
+) -> Answer {
+    let out = out.required()?;
+    let pool = turn.pool(pool)?;
+    let target = turn.stream(stream)?;
+    allocate(turn, out, size, pool, target)
+}
+
+/// No bytes are a success with a null pointer (measured).
+fn allocate(
+    turn: &mut Turn<'_>,
+    out: Out<CUdeviceptr>,
+    size: usize,
+    pool: Key<Pool>,
+    target: Target,
+) -> Answer {
+    turn.not_lost()?;
+    let capturing = turn.capture_usable(target)?;
+    if capturing.is_none() {
+        turn.check_capture()?;
+    }
+    if size == 0 {
+        out.write(0);
+        return Ok(());
+    }
+    let location = turn.state.memory.pool(pool).ok_or(CUresult::INVALID_VALUE)?.location;
+    let device = match location {
+        Location::Device(device) => device,
+        Location::Host | Location::HostNuma(_) => turn.device_of(target)?,
+    };
+    let (size_bytes, made) = (size as u64, turn.site);
+    if let Some(capture) = capturing {
+        let graph = turn.graph_of_capture(capture)?;
+        turn.enqueue(target, NodeKind::MemAlloc, Work::Marker)?;
+        let origin = Origin::Graph(graph);
+        out.write(turn.state.memory.add_uncounted(size_bytes, origin, device, made)?);
+        return Ok(());
+    }
+    let request = Request { size_bytes, origin: Origin::Pool(pool), device, made };
+    let stream = target.queue.number();
+    out.write(turn.state.memory.add_pooled(pool, stream, request)?);
+    Ok(())
+}
+
+/// Takes pool memory, and what `cuMemAlloc` gave (measured), which is then freed in the stream's order too.
+pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUstream) -> Answer {
+    let target = turn.stream(stream)?;
+    turn.not_lost()?;
+    if address == 0 {
+        return Ok(());
+    }
+    if let Some(capture) = turn.capture_usable(target)? {
+        // Only memory of the same graph; anything else is refused, and the capture goes on (measured).
+        let graph = turn.graph_of_capture(capture)?;
+        let found = turn.state.memory.space.at(address).map(|a| a.origin);
+        if found != Some(Origin::Graph(graph)) {
+            return Err(CUresult::INVALID_VALUE);
+        }
+        turn.enqueue(target, NodeKind::MemFree, Work::Marker)?;
+        let by = turn.site;
+        drop(turn.state.memory.remove(address, by, Ending::Destroyed));
+        return Ok(());
+    }
+    turn.check_capture()?;
+    let (id, origin) = turn.freeable(address)?;
+    if !matches!(origin, Origin::Pool(_) | Origin::Device(_)) {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let number = target.queue.number();
+    turn.begin_free(address, number)?;
+    let by = turn.site;
+    let work = Work::OnState(Box::new(move |state| {
+        let there = state.memory.space.at(address).is_some_and(|a| a.id == id);
+        if there {
+            state.memory.execute_free(address, number, by);
+        }
+        Ok(())
+    }));
+    turn.enqueue(target, NodeKind::MemFree, work)
+}
+
+impl Turn<'_> {
+    /// The index of the device that a stream works on.
+    pub(super) fn device_of(&mut self, target: Target) -> Result<usize, CUresult> {
+        let device = self.context_data(target.context)?.device;
+        self.state.device_index(device)
+    }
+
+    /// Ends new uses of an allocation, as the enqueuing of its free does.
+    pub(super) fn begin_free(&mut self, address: u64, stream: u64) -> Answer {
+        let by = self.site;
+        let memory = &mut self.state.memory;
+        let found = memory.space.at_mut(address).ok_or(CUresult::INVALID_VALUE)?;
+        found.free_enqueued = Some(by);
+        let (origin, size_bytes) = (found.origin, found.size_bytes);
+        if let Origin::Pool(pool) = origin
+            && let Some(pool) = memory.pool_mut(pool)
+        {
+            pool.enqueue_free(size_bytes, stream);
+        }
+        Ok(())
+    }
+}

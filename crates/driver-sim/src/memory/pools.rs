@@ -1,0 +1,220 @@
+//! Memory pools: made, ended, set up, asked; and which one is a device's current pool.
+//!
+//! Source: CUDA Driver API 13.x, "Stream Ordered Memory Allocator".
+
+#![expect(unsafe_code, reason = "an attribute's type depends on the attribute")]
+
+use cuhold_driver_sys::ffi::*;
+
+use super::pool::{Access, Location, Pool, Value, is_int};
+use crate::world::{Answer, In, Key, Out, Turn};
+
+type LocationType = CUmemLocationType;
+
+/// Handle types that a pool may be made for: none, a file descriptor, fabric.
+const HANDLE_TYPES: c_uint = 1 | 8;
+
+impl Turn<'_> {
+    /// The live pool with this handle.
+    pub(super) fn pool(&mut self, raw: CUmemoryPool) -> Result<Key<Pool>, CUresult> {
+        self.find(|state| &state.memory.pools, raw.addr(), CUresult::INVALID_VALUE)
+    }
+
+    fn pool_data(&mut self, key: Key<Pool>) -> Result<&mut Pool, CUresult> {
+        self.state.memory.pool_mut(key).ok_or(CUresult::INVALID_VALUE)
+    }
+}
+
+/// A location as the simulator keeps it; `None` for what it doesn't have.
+fn location_of(location: CUmemLocation) -> Option<Location> {
+    // SAFETY: each view of the union is a plain number, of which any bytes are one.
+    let id = unsafe { location.__bindgen_anon_1.id };
+    match location.type_ {
+        LocationType::CU_MEM_LOCATION_TYPE_DEVICE => usize::try_from(id).ok().map(Location::Device),
+        LocationType::CU_MEM_LOCATION_TYPE_HOST => Some(Location::Host),
+        LocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA => Some(Location::HostNuma(id)),
+        _ => None,
+    }
+}
+
+pub(crate) fn pool_create(
+    turn: &mut Turn<'_>,
+    out: Out<CUmemoryPool>,
+    properties: In<CUmemPoolProps>,
+) -> Answer {
+    let out = out.required()?;
+    let properties = properties.read().ok_or(CUresult::INVALID_VALUE)?;
+    turn.check_capture()?;
+    if properties.allocType == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED {
+        return Err(CUresult::MISSING);
+    }
+    let handle_types = properties.handleTypes.0;
+    let location = location_of(properties.location).ok_or(CUresult::INVALID_VALUE)?;
+    let fits = match location {
+        Location::Device(device) => device < turn.state.devices.len(),
+        Location::Host => handle_types == 0,
+        Location::HostNuma(node) => node == 0,
+    };
+    if properties.allocType != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED
+        || handle_types & !HANDLE_TYPES != 0
+        || properties.reserved.iter().any(|byte| *byte != 0)
+        || !fits
+    {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let made = turn.site;
+    let pool = Pool::new(location, properties.maxSize as u64);
+    let key = turn.state.memory.add_pool(pool, made)?;
+    out.write(CUmemoryPool::from_addr(key.raw()));
+    Ok(())
+}
+
+/// Returns at once; what is allocated stays, and is freed as before.
+pub(crate) fn pool_destroy(turn: &mut Turn<'_>, pool: CUmemoryPool) -> Answer {
+    turn.check_capture()?;
+    let key = turn.pool(pool)?;
+    if turn.pool_data(key)?.is_default {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let by = turn.site;
+    turn.state.memory.end_pool(key, by);
+    Ok(())
+}
+
+pub(crate) fn pool_trim(turn: &mut Turn<'_>, pool: CUmemoryPool, keep: usize) -> Answer {
+    let key = turn.pool(pool)?;
+    turn.check_capture()?;
+    turn.pool_data(key)?.trim_to(keep as u64);
+    Ok(())
+}
+
+pub(crate) fn pool_attribute(
+    turn: &mut Turn<'_>,
+    pool: CUmemoryPool,
+    attribute: CUmemPool_attribute,
+    value: Out<c_void>,
+) -> Answer {
+    let value = value.required()?;
+    let key = turn.pool(pool)?;
+    turn.check_capture()?;
+    match turn.pool_data(key)?.attribute(attribute)? {
+        // SAFETY: *pointers*: the caller gave room for an attribute of this type.
+        Value::Int(setting) => unsafe { value.as_ptr().cast::<c_int>().write_unaligned(setting) },
+        // SAFETY: as above.
+        Value::U64(bytes) => unsafe { value.as_ptr().cast::<cuuint64_t>().write_unaligned(bytes) },
+    }
+    Ok(())
+}
+
+pub(crate) fn pool_set_attribute(
+    turn: &mut Turn<'_>,
+    pool: CUmemoryPool,
+    attribute: CUmemPool_attribute,
+    value: Out<c_void>,
+) -> Answer {
+    let value = value.required()?;
+    let key = turn.pool(pool)?;
+    turn.check_capture()?;
+    let value = match is_int(attribute) {
+        // SAFETY: *pointers*: the caller gave a value of this attribute's type.
+        true => Value::Int(unsafe { value.as_ptr().cast::<c_int>().read_unaligned() }),
+        // SAFETY: as above; an attribute that isn't known is refused below, after its value was read, as every one
+        // of CUDA's has at least these 4 bytes.
+        false if turn.pool_data(key)?.attribute(attribute).is_err() => {
+            return Err(CUresult::INVALID_VALUE);
+        }
+        // SAFETY: as above.
+        false => Value::U64(unsafe { value.as_ptr().cast::<cuuint64_t>().read_unaligned() }),
+    };
+    turn.pool_data(key)?.set_attribute(attribute, value)
+}
+
+/// All of the list or nothing.
+pub(crate) fn pool_set_access(
+    turn: &mut Turn<'_>,
+    pool: CUmemoryPool,
+    list: In<CUmemAccessDesc>,
+    count: usize,
+) -> Answer {
+    let key = turn.pool(pool)?;
+    turn.check_capture()?;
+    // SAFETY: *pointers*: the caller's array has as many entries as it says.
+    let list = unsafe { list.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
+    let devices = match turn.state.options.peer_access {
+        true => turn.state.devices.len(),
+        false => 0,
+    };
+    let list = list
+        .into_iter()
+        .map(|entry| {
+            let location = location_of(entry.location).ok_or(CUresult::INVALID_DEVICE)?;
+            Ok((location, access_of(entry.flags)?))
+        })
+        .collect::<Result<Vec<_>, CUresult>>()?;
+    turn.pool_data(key)?.set_access(&list, devices)
+}
+
+fn access_of(flags: CUmemAccess_flags) -> Result<Access, CUresult> {
+    match flags {
+        CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE => Ok(Access::None),
+        CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ => Ok(Access::Read),
+        CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE => Ok(Access::ReadWrite),
+        _ => Err(CUresult::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn pool_access(
+    turn: &mut Turn<'_>,
+    flags: Out<CUmemAccess_flags>,
+    pool: CUmemoryPool,
+    location: Out<CUmemLocation>,
+) -> Answer {
+    let flags = flags.required()?;
+    let key = turn.pool(pool)?;
+    let location = location.read().ok_or(CUresult::INVALID_VALUE)?;
+    let location = location_of(location).ok_or(CUresult::INVALID_VALUE)?;
+    if let Location::Device(device) = location
+        && device >= turn.state.devices.len()
+    {
+        return Err(CUresult::INVALID_DEVICE);
+    }
+    flags.write(match turn.pool_data(key)?.access(location) {
+        Access::None => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE,
+        Access::Read => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ,
+        Access::ReadWrite => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    });
+    Ok(())
+}
+
+pub(crate) fn device_default_pool(
+    turn: &mut Turn<'_>,
+    out: Out<CUmemoryPool>,
+    device: CUdevice,
+) -> Answer {
+    let out = out.required()?;
+    let index = turn.state.device_index(device)?;
+    let memory = turn.state.memory.devices.get(index).ok_or(CUresult::INVALID_DEVICE)?;
+    out.write(CUmemoryPool::from_addr(memory.default_pool.raw()));
+    Ok(())
+}
+
+pub(crate) fn device_pool(turn: &mut Turn<'_>, out: Out<CUmemoryPool>, device: CUdevice) -> Answer {
+    let out = out.required()?;
+    let index = turn.state.device_index(device)?;
+    let memory = turn.state.memory.devices.get(index).ok_or(CUresult::INVALID_DEVICE)?;
+    out.write(CUmemoryPool::from_addr(memory.current_pool.raw()));
+    Ok(())
+}
+
+/// The pool must be one of the device's own.
+pub(crate) fn device_set_pool(turn: &mut Turn<'_>, device: CUdevice, pool: CUmemoryPool) -> Answer {
+    let index = turn.state.device_index(device)?;
+    let key = turn.pool(pool)?;
+    if turn.pool_data(key)?.location != Location::Device(index) {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    if let Some(memory) = turn.state.memory.devices.get_mut(index) {
+        memory.current_pool = key;
+    }
+    Ok(())
+}

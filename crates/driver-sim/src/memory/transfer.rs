@@ -1,0 +1,269 @@
+//! Copies. The blocking forms work on the legacy default stream and wait for it where the host's memory is concerned.
+//!
+//! Source: CUDA Driver API 13.x, "Memory Management", "API synchronization behavior".
+
+#![expect(unsafe_code, reason = "pageable memory is reached through the caller's pointers")]
+
+use cuhold_driver_sys::ffi::*;
+
+use super::{
+    copy::{Asker, Expect, Extent, Refusal, Side},
+    page_locked::address_of,
+};
+use crate::{
+    graph::NodeKind,
+    queue::{Point, Work},
+    stream::Target,
+    world::{Answer, In, Out, Turn},
+};
+
+/// A pitch is never larger, in bytes (an attribute of the device).
+const PITCH_MAX: usize = c_int::MAX as usize;
+
+/// What a copy is to move.
+#[derive(Clone, Copy)]
+struct Request {
+    extent: Extent,
+    source: (Side, Expect),
+    destination: (Side, Expect),
+    /// The call says itself which contexts its addresses belong to.
+    names_contexts: bool,
+}
+
+impl Request {
+    fn linear(destination: (u64, Expect), source: (u64, Expect), count: usize) -> Self {
+        Self {
+            extent: Extent::row(count as u64),
+            source: (Side::linear(source.0), source.1),
+            destination: (Side::linear(destination.0), destination.1),
+            names_contexts: false,
+        }
+    }
+}
+
+/// Whether the call waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Blocking,
+    Async,
+}
+
+impl Turn<'_> {
+    /// Who asks for work on a stream.
+    pub(super) fn asker(&mut self, target: Target) -> Asker {
+        let raw = self.state.threads.current(self.thread).addr();
+        let current = self.state.contexts.find(raw).and_then(|key| self.state.contexts.get(key));
+        let current_device = current.and_then(|context| usize::try_from(context.device).ok());
+        Asker { current_device, captured: self.is_capturing(target), by: self.site }
+    }
+
+    /// `INVALID_VALUE`, and a violation where memory was misused.
+    pub(super) fn refuse_plan(&mut self, refusal: Refusal) -> CUresult {
+        match refusal {
+            Refusal::Value => CUresult::INVALID_VALUE,
+            Refusal::Misplaced(misplaced) => self.refuse_misplaced(misplaced),
+        }
+    }
+
+    /// Waits for work that was enqueued, unless it was captured.
+    pub(super) fn complete_point(&mut self, point: Option<Point>) -> Answer {
+        point.map_or(Ok(()), |point| self.complete(point))
+    }
+}
+
+fn transfer(turn: &mut Turn<'_>, stream: CUstream, request: Request, form: Form) -> Answer {
+    let target = turn.stream(stream)?;
+    turn.not_lost()?;
+    turn.capture_usable(target)?;
+    if request.extent.is_empty() {
+        return Ok(());
+    }
+    let mut asker = turn.asker(target);
+    if request.names_contexts {
+        asker.current_device = None;
+    }
+    let Request { extent, source, destination, .. } = request;
+    // SAFETY: *pointers*: the caller of a copy promised both ranges, for as long as CUDA uses them.
+    let planned = unsafe { turn.state.memory.plan_copy(extent, source, destination, asker) };
+    let copy = planned.map_err(|refusal| turn.refuse_plan(refusal))?;
+    let waits = match form {
+        Form::Blocking => copy.has_host_side(&turn.state.memory),
+        Form::Async => copy.is_on_host(&turn.state.memory),
+    };
+    let work = Work::OnState(Box::new(move |state| copy.run(state)));
+    let point = turn.enqueue_after(target, NodeKind::Memcpy, work, &[])?;
+    if waits { turn.complete_point(point) } else { Ok(()) }
+}
+
+pub(crate) fn copy(
+    turn: &mut Turn<'_>,
+    destination: CUdeviceptr,
+    source: CUdeviceptr,
+    count: usize,
+) -> Answer {
+    let request = Request::linear((destination, Expect::Any), (source, Expect::Any), count);
+    transfer(turn, CU_STREAM_LEGACY, request, Form::Blocking)
+}
+
+pub(crate) fn host_to_device(
+    turn: &mut Turn<'_>,
+    destination: CUdeviceptr,
+    source: In<c_void>,
+    count: usize,
+) -> Answer {
+    let source = (address_of(source.as_ptr()), Expect::Any);
+    let request = Request::linear((destination, Expect::Device), source, count);
+    transfer(turn, CU_STREAM_LEGACY, request, Form::Blocking)
+}
+
+pub(crate) fn device_to_host(
+    turn: &mut Turn<'_>,
+    destination: Out<c_void>,
+    source: CUdeviceptr,
+    count: usize,
+) -> Answer {
+    let destination = (address_of(destination.as_ptr()), Expect::Any);
+    let request = Request::linear(destination, (source, Expect::Device), count);
+    transfer(turn, CU_STREAM_LEGACY, request, Form::Blocking)
+}
+
+pub(crate) fn device_to_device(
+    turn: &mut Turn<'_>,
+    destination: CUdeviceptr,
+    source: CUdeviceptr,
+    count: usize,
+) -> Answer {
+    let request = Request::linear((destination, Expect::Device), (source, Expect::Device), count);
+    transfer(turn, CU_STREAM_LEGACY, request, Form::Blocking)
+}
+
+pub(crate) fn copy_async(
+    turn: &mut Turn<'_>,
+    destination: CUdeviceptr,
+    source: CUdeviceptr,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    let request = Request::linear((destination, Expect::Any), (source, Expect::Any), count);
+    transfer(turn, stream, request, Form::Async)
+}
+
+pub(crate) fn host_to_device_async(
+    turn: &mut Turn<'_>,
+    destination: CUdeviceptr,
+    source: In<c_void>,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    let source = (address_of(source.as_ptr()), Expect::Any);
+    let request = Request::linear((destination, Expect::Device), source, count);
+    transfer(turn, stream, request, Form::Async)
+}
+
+pub(crate) fn device_to_host_async(
+    turn: &mut Turn<'_>,
+    destination: Out<c_void>,
+    source: CUdeviceptr,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    let destination = (address_of(destination.as_ptr()), Expect::Any);
+    let request = Request::linear(destination, (source, Expect::Device), count);
+    transfer(turn, stream, request, Form::Async)
+}
+
+pub(crate) fn device_to_device_async(
+    turn: &mut Turn<'_>,
+    destination: CUdeviceptr,
+    source: CUdeviceptr,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    let request = Request::linear((destination, Expect::Device), (source, Expect::Device), count);
+    transfer(turn, stream, request, Form::Async)
+}
+
+/// Works without peer access (the driver stages it).
+#[expect(clippy::too_many_arguments, reason = "C's arguments")]
+pub(crate) fn copy_peer_async(
+    turn: &mut Turn<'_>,
+    destination: CUdeviceptr,
+    destination_context: CUcontext,
+    source: CUdeviceptr,
+    source_context: CUcontext,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    turn.context(destination_context)?;
+    turn.context(source_context)?;
+    let mut request =
+        Request::linear((destination, Expect::Device), (source, Expect::Device), count);
+    request.names_contexts = true;
+    transfer(turn, stream, request, Form::Async)
+}
+
+pub(crate) fn copy_2d_async(
+    turn: &mut Turn<'_>,
+    copy: In<CUDA_MEMCPY2D>,
+    stream: CUstream,
+) -> Answer {
+    let c = copy.read().ok_or(CUresult::INVALID_VALUE)?;
+    let extent = Extent { width_bytes: c.WidthInBytes as u64, rows: c.Height as u64 };
+    let source = Plane {
+        kind: c.srcMemoryType,
+        host: address_of(c.srcHost),
+        device: c.srcDevice,
+        x: c.srcXInBytes,
+        y: c.srcY,
+        pitch: c.srcPitch,
+    };
+    let destination = Plane {
+        kind: c.dstMemoryType,
+        host: address_of(c.dstHost),
+        device: c.dstDevice,
+        x: c.dstXInBytes,
+        y: c.dstY,
+        pitch: c.dstPitch,
+    };
+    let request = Request {
+        extent,
+        source: source.side(c.WidthInBytes, c.Height)?,
+        destination: destination.side(c.WidthInBytes, c.Height)?,
+        names_contexts: false,
+    };
+    transfer(turn, stream, request, Form::Async)
+}
+
+/// One side of a two-dimensional copy, as the caller describes it.
+struct Plane {
+    kind: CUmemorytype,
+    host: u64,
+    device: u64,
+    x: usize,
+    y: usize,
+    pitch: usize,
+}
+
+impl Plane {
+    /// The pitch doesn't matter for a single row; else it must hold the row.
+    fn side(&self, width: usize, rows: usize) -> Result<(Side, Expect), CUresult> {
+        let (base, expect) = match self.kind {
+            CUmemorytype::CU_MEMORYTYPE_HOST => (self.host, Expect::Any),
+            CUmemorytype::CU_MEMORYTYPE_DEVICE => (self.device, Expect::Device),
+            CUmemorytype::CU_MEMORYTYPE_UNIFIED => (self.device, Expect::Any),
+            CUmemorytype::CU_MEMORYTYPE_ARRAY => return Err(CUresult::MISSING),
+            _ => return Err(CUresult::INVALID_VALUE),
+        };
+        let end = self.x.checked_add(width).ok_or(CUresult::INVALID_VALUE)?;
+        let matters = rows > 1 || self.y > 0;
+        if self.pitch > PITCH_MAX || (matters && self.pitch < end) {
+            return Err(CUresult::INVALID_VALUE);
+        }
+        let before = (self.y as u64).checked_mul(self.pitch as u64);
+        let address = before
+            .and_then(|rows| rows.checked_add(self.x as u64))
+            .and_then(|offset| base.checked_add(offset))
+            .ok_or(CUresult::INVALID_VALUE)?;
+        Ok((Side { address, pitch_bytes: self.pitch as u64 }, expect))
+    }
+}

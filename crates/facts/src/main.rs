@@ -1,0 +1,137 @@
+//! `facts`: takes a reading of a driver, compares two, or counts what the simulated driver has.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, ValueEnum};
+use cuhold_facts::{
+    Plan, Reading, Target, agreed, answer_alone, columns, compare, describe_alone, simulated,
+};
+
+/// What a CUDA driver answers, asked of any driver.
+#[derive(Parser, Debug)]
+#[command(version)]
+struct Arguments {
+    /// Whose answers to take.
+    #[arg(long, value_enum)]
+    driver: Option<Driver>,
+    /// The real driver's file; without it, wherever it is found.
+    #[arg(long)]
+    libcuda: Option<PathBuf>,
+    /// Where the reading goes; without it, to standard output.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The day, written into the reading.
+    #[arg(long, default_value = "unknown")]
+    date: String,
+    /// How many questions are asked at once.
+    #[arg(long, default_value_t = 8)]
+    at_once: usize,
+    /// Only questions whose name holds this text.
+    #[arg(long)]
+    only: Option<String>,
+    /// Compares two readings: what differs, then how many functions agree. Fails if anything differs.
+    #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"])]
+    compare: Option<Vec<PathBuf>>,
+    /// Says what a reading shows of the list's capture and context columns, and marks where the list says otherwise.
+    #[arg(long, value_name = "READING")]
+    columns: Option<PathBuf>,
+    /// Says how many functions the simulated driver has, by the committed reading.
+    #[arg(long)]
+    count: bool,
+    /// Asks one question in this process.
+    #[arg(long, hide = true)]
+    probe: Option<String>,
+    /// Asks in this process who the driver is.
+    #[arg(long, hide = true)]
+    describe: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Driver {
+    Sim,
+    Real,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            // There is no better place to say it, and none to say that this failed.
+            drop(writeln!(io::stderr(), "facts: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> io::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    if let Some(name) = &arguments.probe {
+        drop(out);
+        answer_alone(name, arguments.libcuda.as_deref())?;
+    } else if arguments.describe {
+        drop(out);
+        describe_alone(arguments.libcuda.as_deref())?;
+    } else if let Some([first, second]) = arguments.compare.as_deref() {
+        return compare_files(&Reading::load(first)?, &Reading::load(second)?, &mut out);
+    } else if let Some(path) = &arguments.columns {
+        write_columns(&Reading::load(path)?, &mut out)?;
+    } else if arguments.count {
+        writeln!(out, "functions_simulated: {}", simulated()?.len())?;
+    } else if let Some(driver) = arguments.driver {
+        let text = take(driver, arguments)?.to_json()?;
+        match &arguments.out {
+            Some(path) => fs::write(path, text)?,
+            None => out.write_all(text.as_bytes())?,
+        }
+    } else {
+        return Err(io::Error::other("nothing to do; --help says what there is"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn take(driver: Driver, arguments: &Arguments) -> io::Result<Reading> {
+    let mut plan = Plan::simulated();
+    plan.target = match driver {
+        Driver::Sim => Target::Sim,
+        Driver::Real => Target::Real(arguments.libcuda.clone()),
+    };
+    plan.at_once = arguments.at_once;
+    plan.only.clone_from(&arguments.only);
+    plan.date.clone_from(&arguments.date);
+    plan.take()
+}
+
+fn compare_files(
+    first: &Reading,
+    second: &Reading,
+    out: &mut impl io::Write,
+) -> io::Result<ExitCode> {
+    let differences = compare(first, second);
+    for difference in &differences {
+        writeln!(out, "{difference}")?;
+    }
+    writeln!(out, "answers: {} and {}", first.answers.len(), second.answers.len())?;
+    writeln!(out, "differences: {}", differences.len())?;
+    writeln!(out, "functions_agreed: {}", agreed(first, second).len())?;
+    Ok(if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn write_columns(reading: &Reading, out: &mut impl io::Write) -> io::Result<()> {
+    for column in columns(reading) {
+        let listed = column.function.columns;
+        let capture = format!("{:?}", listed.capture).to_lowercase();
+        let mark = if capture == column.capture { "" } else { "   <- the list says " };
+        let said = if mark.is_empty() { "" } else { capture.as_str() };
+        writeln!(
+            out,
+            "{:<52} {:<10} {:<28} (list: {:?}){mark}{said}",
+            column.function.name, column.capture, column.context, listed.context
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! Taking a reading: every question in a fresh state, several at once, each with a time limit.
+//!
+//! A simulated driver is made anew for each question, on a thread of its own. A real one is asked in a process of its
+//! own: this program again, which says each word of the answer as it is found, so that a process that the driver ends
+//! has said what came before.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::{ctx::Subject, driver, probe::Question, reading::Reading};
+
+/// How long one question may take.
+const LIMIT: Duration = Duration::from_secs(20);
+/// The line that ends an answer.
+const END: &str = ".";
+
+/// Whose answers a reading takes.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third kind")]
+pub enum Target {
+    /// The simulated driver.
+    Sim,
+    /// The driver of this machine, at a path or wherever it is found.
+    Real(Option<PathBuf>),
+}
+
+/// How a reading is taken.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Whose answers.
+    pub target: Target,
+    /// How many questions are asked at once.
+    pub at_once: usize,
+    /// Only questions whose name holds this text.
+    pub only: Option<String>,
+    /// The day, written into the reading as it is.
+    pub date: String,
+}
+
+impl Plan {
+    /// All questions to the simulated driver.
+    #[must_use]
+    pub fn simulated() -> Self {
+        Self { target: Target::Sim, at_once: 1, only: None, date: String::new() }
+    }
+
+    /// Asks all questions of the plan.
+    ///
+    /// # Errors
+    /// Where the real driver can't be loaded or a process can't be started; the text says which.
+    pub fn take(&self) -> io::Result<Reading> {
+        let questions: Vec<Question> = Question::all()
+            .into_values()
+            .filter(|q| self.only.as_ref().is_none_or(|text| q.name().contains(text.as_str())))
+            .collect();
+        let (device, version) = self.describe()?;
+        let next = AtomicUsize::new(0);
+        let answers = Mutex::new(BTreeMap::new());
+        let ask_one_by_one = || {
+            while let Some(question) = questions.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let answer = self.ask(question);
+                answers.lock().insert(question.name().to_owned(), answer);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..self.at_once.max(1) {
+                scope.spawn(ask_one_by_one);
+            }
+        });
+        let driver = match self.target {
+            Target::Sim => "sim",
+            Target::Real(_) => "real",
+        };
+        let answers: io::Result<_> =
+            answers.into_inner().into_iter().map(|(name, answer)| Ok((name, answer?))).collect();
+        Ok(Reading {
+            driver: driver.to_owned(),
+            device,
+            version,
+            date: self.date.clone(),
+            answers: answers?,
+        })
+    }
+
+    fn ask(&self, question: &Question) -> io::Result<String> {
+        match &self.target {
+            Target::Sim => Ok(ask_in_thread(question.clone())),
+            Target::Real(path) => {
+                let (words, fate) = in_process(&["--probe", question.name()], path.as_deref())?;
+                Ok(answer(words, fate))
+            }
+        }
+    }
+
+    fn describe(&self) -> io::Result<(String, i32)> {
+        match &self.target {
+            Target::Sim => Ok(describe(&driver::simulated())),
+            Target::Real(path) => {
+                let (lines, fate) = in_process(&["--describe"], path.as_deref())?;
+                let mut lines = lines.into_iter();
+                match (lines.next(), lines.next().and_then(|v| v.parse().ok()), fate) {
+                    (Some(device), Some(version), Fate::Done) => Ok((device, version)),
+                    (text, ..) => Err(io::Error::other(
+                        text.unwrap_or_else(|| "the real driver gave no answer at all".to_owned()),
+                    )),
+                }
+            }
+        }
+    }
+}
+
+/// The device's name and the driver's version.
+fn describe(subject: &Subject) -> (String, i32) {
+    crate::describe::describe(subject)
+}
+
+/// Asks the simulated driver, on a thread that is left behind if it doesn't come back.
+fn ask_in_thread(question: Question) -> String {
+    let (tell, told) = mpsc::channel();
+    let asking = thread::spawn(move || {
+        let answer = question.ask(driver::simulated(), None);
+        // Nobody listens any more where the limit has passed.
+        drop(tell.send(answer));
+    });
+    match told.recv_timeout(LIMIT) {
+        Ok(answer) => answer,
+        Err(RecvTimeoutError::Timeout) => OVER_LIMIT.to_owned(),
+        Err(RecvTimeoutError::Disconnected) => {
+            let text = asking.join().err().and_then(|panic| {
+                panic
+                    .downcast_ref::<String>()
+                    .cloned()
+                    .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            });
+            format!("panic: {}", text.unwrap_or_default())
+        }
+    }
+}
+
+/// What a driver answers that doesn't come back.
+const OVER_LIMIT: &str = "no answer within 20 s";
+
+/// How a process ended.
+enum Fate {
+    Done,
+    OverLimit,
+    Ended(ExitStatus),
+}
+
+/// This program again, in a process of its own: the lines that it wrote, and how it ended.
+fn in_process(arguments: &[&str], libcuda: Option<&Path>) -> io::Result<(Vec<String>, Fate)> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--driver", "real"]).args(arguments);
+    if let Some(path) = libcuda {
+        command.arg("--libcuda").arg(path);
+    }
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let lines = read_lines(&mut child)?;
+    let deadline = Instant::now() + LIMIT;
+    let mut words = Vec::new();
+    let fate = loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) if line == END => break Fate::Done,
+            Ok(line) => words.push(line),
+            Err(RecvTimeoutError::Timeout) => break Fate::OverLimit,
+            Err(RecvTimeoutError::Disconnected) => break Fate::Ended(child.wait()?),
+        }
+    };
+    // What is said is said: a driver's slow or hanging end is of no interest. Refused if it has ended already.
+    drop(child.kill());
+    child.wait()?;
+    Ok((words, fate))
+}
+
+fn read_lines(child: &mut Child) -> io::Result<mpsc::Receiver<String>> {
+    let output = child.stdout.take().ok_or_else(|| io::Error::other("the output is not piped"))?;
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(told)
+}
+
+fn answer(mut words: Vec<String>, fate: Fate) -> String {
+    match fate {
+        Fate::Done => {}
+        Fate::OverLimit => words.push(OVER_LIMIT.to_owned()),
+        Fate::Ended(status) => words.push(ended(status)),
+    }
+    words.join(" ")
+}
+
+#[cfg(unix)]
+fn ended(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("signal {signal}"),
+        (None, code) => format!("exit {}", code.unwrap_or_default()),
+    }
+}
+
+#[cfg(not(unix))]
+fn ended(status: ExitStatus) -> String {
+    format!("exit {}", status.code().unwrap_or_default())
+}
+
+/// What the process does that [`Plan::take`] starts for one question: asks it and writes the words, one a line.
+///
+/// # Errors
+/// Where there is no such question, the driver can't be loaded, or the output is closed.
+pub fn answer_alone(name: &str, libcuda: Option<&Path>) -> io::Result<()> {
+    let question = Question::all()
+        .remove(name)
+        .ok_or_else(|| io::Error::other(format!("there is no question `{name}`")))?;
+    let subject = driver::real(libcuda)?;
+    drop(question.ask(subject, Some(write_word)));
+    write_line(END)
+}
+
+/// What the process does that asks who the driver is.
+///
+/// # Errors
+/// As [`answer_alone`].
+pub fn describe_alone(libcuda: Option<&Path>) -> io::Result<()> {
+    match driver::real(libcuda) {
+        Ok(subject) => {
+            let (device, version) = describe(&subject);
+            write_line(&device)?;
+            write_line(&version.to_string())?;
+            write_line(END)
+        }
+        Err(error) => write_line(&error.to_string()),
+    }
+}
+
+fn write_word(word: &str) {
+    // A closed output means that nobody listens: the process that did was ended, and so is this one soon.
+    drop(write_line(word));
+}
+
+fn write_line(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", line.replace('\n', " "))?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_before_the_end_is_part_of_the_answer() {
+        let words = vec!["SUCCESS".to_owned(), "depth=0".to_owned()];
+        assert_eq!(answer(words.clone(), Fate::Done), "SUCCESS depth=0");
+        assert_eq!(answer(words, Fate::OverLimit), "SUCCESS depth=0 no answer within 20 s");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_signal_is_an_answer() {
+        use std::os::unix::process::ExitStatusExt as _;
+        assert_eq!(answer(Vec::new(), Fate::Ended(ExitStatus::from_raw(11))), "signal 11");
+        assert_eq!(answer(Vec::new(), Fate::Ended(ExitStatus::from_raw(256))), "exit 1");
+    }
+}

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A function counts as simulated when it has a probe for its success and one for its failure and the simulated driver
-//! answers all its probes as a real one did: [`simulated`]. The real reading is data, committed in `data/`; the file
+//! answers all its probes as a real one did: [`simulated()`]. The real reading is data, committed in `data/`; the file
 //! is made by this crate's program on a machine with a GPU and never by hand.
 //!
 //! Start reading at [`Probe`], then `probes/event.rs` for how probes look.

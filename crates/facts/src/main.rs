@@ -31,6 +31,9 @@ struct Arguments {
     /// How many questions are asked at once.
     #[arg(long, default_value_t = 8)]
     at_once: usize,
+    /// Asks the simulated driver, too, in a process for each question.
+    #[arg(long)]
+    in_processes: bool,
     /// Only questions whose name holds this text.
     #[arg(long)]
     only: Option<String>,
@@ -72,34 +75,38 @@ fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
     if let Some(name) = &arguments.probe {
         drop(out);
-        answer_alone(name, arguments.libcuda.as_deref())?;
+        answer_alone(&target(arguments)?, name)?;
     } else if arguments.describe {
         drop(out);
-        describe_alone(arguments.libcuda.as_deref())?;
+        describe_alone(&target(arguments)?)?;
     } else if let Some([first, second]) = arguments.compare.as_deref() {
         return compare_files(&Reading::load(first)?, &Reading::load(second)?, &mut out);
     } else if let Some(path) = &arguments.columns {
         write_columns(&Reading::load(path)?, &mut out)?;
     } else if arguments.count {
         writeln!(out, "functions_simulated: {}", simulated()?.len())?;
-    } else if let Some(driver) = arguments.driver {
-        let text = take(driver, arguments)?.to_json()?;
+    } else {
+        let text = take(arguments)?.to_json()?;
         match &arguments.out {
             Some(path) => fs::write(path, text)?,
             None => out.write_all(text.as_bytes())?,
         }
-    } else {
-        return Err(io::Error::other("nothing to do; --help says what there is"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn take(driver: Driver, arguments: &Arguments) -> io::Result<Reading> {
+fn target(arguments: &Arguments) -> io::Result<Target> {
+    match arguments.driver {
+        Some(Driver::Sim) => Ok(Target::Sim),
+        Some(Driver::Real) => Ok(Target::Real(arguments.libcuda.clone())),
+        None => Err(io::Error::other("nothing to do; --help says what there is")),
+    }
+}
+
+fn take(arguments: &Arguments) -> io::Result<Reading> {
     let mut plan = Plan::simulated();
-    plan.target = match driver {
-        Driver::Sim => Target::Sim,
-        Driver::Real => Target::Real(arguments.libcuda.clone()),
-    };
+    plan.target = target(arguments)?;
+    plan.in_processes = arguments.in_processes;
     plan.at_once = arguments.at_once;
     plan.only.clone_from(&arguments.only);
     plan.date.clone_from(&arguments.date);

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     io::{self, BufRead as _, BufReader, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -19,7 +19,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{ctx::Subject, driver, probe::Question, reading::Reading};
+use crate::{ctx::Subject, describe::describe, driver, probe::Question, reading::Reading};
 
 /// How long one question may take.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -36,12 +36,32 @@ pub enum Target {
     Real(Option<PathBuf>),
 }
 
+impl Target {
+    /// As a reading names it, and as this program takes it as an argument.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Real(_) => "real",
+        }
+    }
+
+    /// A driver on which nothing was called yet.
+    fn fresh(&self) -> io::Result<Subject> {
+        match self {
+            Self::Sim => Ok(driver::simulated()),
+            Self::Real(path) => driver::real(path.as_deref()),
+        }
+    }
+}
+
 /// How a reading is taken.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
     /// Whose answers.
     pub target: Target,
+    /// Whether each question to the simulated driver, too, is asked in a process of its own.
+    pub in_processes: bool,
     /// How many questions are asked at once.
     pub at_once: usize,
     /// Only questions whose name holds this text.
@@ -54,7 +74,8 @@ impl Plan {
     /// All questions to the simulated driver.
     #[must_use]
     pub fn simulated() -> Self {
-        Self { target: Target::Sim, at_once: 1, only: None, date: String::new() }
+        let target = Target::Sim;
+        Self { target, in_processes: false, at_once: 1, only: None, date: String::new() }
     }
 
     /// Asks all questions of the plan.
@@ -80,14 +101,10 @@ impl Plan {
                 scope.spawn(ask_one_by_one);
             }
         });
-        let driver = match self.target {
-            Target::Sim => "sim",
-            Target::Real(_) => "real",
-        };
         let answers: io::Result<_> =
             answers.into_inner().into_iter().map(|(name, answer)| Ok((name, answer?))).collect();
         Ok(Reading {
-            driver: driver.to_owned(),
+            driver: self.target.name().to_owned(),
             device,
             version,
             date: self.date.clone(),
@@ -96,35 +113,31 @@ impl Plan {
     }
 
     fn ask(&self, question: &Question) -> io::Result<String> {
-        match &self.target {
-            Target::Sim => Ok(ask_in_thread(question.clone())),
-            Target::Real(path) => {
-                let (words, fate) = in_process(&["--probe", question.name()], path.as_deref())?;
-                Ok(answer(words, fate))
-            }
+        if self.is_asked_in_threads() {
+            return Ok(ask_in_thread(question.clone()));
         }
+        let (words, fate) = in_process(&self.target, &["--probe", question.name()])?;
+        Ok(answer(words, fate))
     }
 
+    /// The device's name and the driver's version.
     fn describe(&self) -> io::Result<(String, i32)> {
-        match &self.target {
-            Target::Sim => Ok(describe(&driver::simulated())),
-            Target::Real(path) => {
-                let (lines, fate) = in_process(&["--describe"], path.as_deref())?;
-                let mut lines = lines.into_iter();
-                match (lines.next(), lines.next().and_then(|v| v.parse().ok()), fate) {
-                    (Some(device), Some(version), Fate::Done) => Ok((device, version)),
-                    (text, ..) => Err(io::Error::other(
-                        text.unwrap_or_else(|| "the real driver gave no answer at all".to_owned()),
-                    )),
-                }
-            }
+        if self.is_asked_in_threads() {
+            return Ok(describe(&driver::simulated()));
+        }
+        let (lines, fate) = in_process(&self.target, &["--describe"])?;
+        let mut lines = lines.into_iter();
+        match (lines.next(), lines.next().and_then(|v| v.parse().ok()), fate) {
+            (Some(device), Some(version), Fate::Done) => Ok((device, version)),
+            (text, ..) => Err(io::Error::other(
+                text.unwrap_or_else(|| "the driver gave no answer at all".to_owned()),
+            )),
         }
     }
-}
 
-/// The device's name and the driver's version.
-fn describe(subject: &Subject) -> (String, i32) {
-    crate::describe::describe(subject)
+    fn is_asked_in_threads(&self) -> bool {
+        matches!(self.target, Target::Sim) && !self.in_processes
+    }
 }
 
 /// Asks the simulated driver, on a thread that is left behind if it doesn't come back.
@@ -161,10 +174,10 @@ enum Fate {
 }
 
 /// This program again, in a process of its own: the lines that it wrote, and how it ended.
-fn in_process(arguments: &[&str], libcuda: Option<&Path>) -> io::Result<(Vec<String>, Fate)> {
+fn in_process(target: &Target, arguments: &[&str]) -> io::Result<(Vec<String>, Fate)> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--driver", "real"]).args(arguments);
-    if let Some(path) = libcuda {
+    command.args(["--driver", target.name()]).args(arguments);
+    if let Target::Real(Some(path)) = target {
         command.arg("--libcuda").arg(path);
     }
     let mut child =
@@ -226,11 +239,11 @@ fn ended(status: ExitStatus) -> String {
 ///
 /// # Errors
 /// Where there is no such question, the driver can't be loaded, or the output is closed.
-pub fn answer_alone(name: &str, libcuda: Option<&Path>) -> io::Result<()> {
+pub fn answer_alone(target: &Target, name: &str) -> io::Result<()> {
     let question = Question::all()
         .remove(name)
         .ok_or_else(|| io::Error::other(format!("there is no question `{name}`")))?;
-    let subject = driver::real(libcuda)?;
+    let subject = target.fresh()?;
     drop(question.ask(subject, Some(write_word)));
     write_line(END)
 }
@@ -239,8 +252,8 @@ pub fn answer_alone(name: &str, libcuda: Option<&Path>) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`answer_alone`].
-pub fn describe_alone(libcuda: Option<&Path>) -> io::Result<()> {
-    match driver::real(libcuda) {
+pub fn describe_alone(target: &Target) -> io::Result<()> {
+    match target.fresh() {
         Ok(subject) => {
             let (device, version) = describe(&subject);
             write_line(&device)?;

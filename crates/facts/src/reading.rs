@@ -105,6 +105,7 @@ fn same(first: &str, second: &str) -> bool {
 /// Whether the answer is one to the question, not to its set-up, and of a driver that has the function.
 fn is_telling(probe: &Probe, answer: &str) -> bool {
     let first = answer.split(' ').next().unwrap_or_default();
+    let first = first.rsplit('=').next().unwrap_or_default();
     let asked = !answer.contains(SETUP) && !answer.contains("MISSING") && !answer.is_empty();
     asked
         && match probe.kind() {

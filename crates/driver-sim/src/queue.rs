@@ -60,6 +60,13 @@ pub(crate) enum Work {
     OnCaller(OnCaller),
 }
 
+impl Work {
+    /// Whether it takes no time: it completes as soon as there is nothing left that it waits for.
+    fn is_instant(&self) -> bool {
+        matches!(self, Self::Marker | Self::Record { .. })
+    }
+}
+
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -172,7 +179,7 @@ impl Queues {
         let Some(queue) = self.map.get_mut(&id) else {
             return (Point { queue: id, position: 0 }, None);
         };
-        let instant = matches!(work, Work::Marker | Work::Record { .. });
+        let instant = work.is_instant();
         queue.submitted += 1;
         let point = Point { queue: id, position: queue.submitted };
         if instant && pending.is_empty() && queue.completed + 1 == queue.submitted {
@@ -267,6 +274,20 @@ impl Queues {
                 self.map.remove(&id);
             }
         }
+    }
+
+    /// Completes a marker or a record that has nothing left to wait for, and hands it over; `None` once there is none.
+    pub(crate) fn take_instant(&mut self) -> Option<(Work, Key<Context>)> {
+        let (id, _) = self.map.iter().find(|(_, queue)| {
+            let front = queue.items.front().filter(|_| !queue.running);
+            front.is_some_and(|item| {
+                item.work.is_instant() && item.after.iter().all(|point| self.is_reached(*point))
+            })
+        })?;
+        let id = *id;
+        let taken = self.take(id);
+        self.finish(id);
+        taken
     }
 
     /// Gives up all work that hasn't begun, and hands it back to be dropped where nothing is locked.

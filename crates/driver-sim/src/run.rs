@@ -50,7 +50,12 @@ impl Turn<'_> {
 
     /// One step at a time towards goals drawn at random, so that independent queues interleave. A lost driver has no
     /// goals, since its work was discarded.
+    ///
+    /// Inside a callback nothing is done: it would wait for itself.
     fn complete_where(&mut self, which: impl Fn(Key<Context>) -> bool) {
+        if self.is_inside_callback() {
+            return;
+        }
         loop {
             let goals = self.state.queues.ends(&which);
             let drawn = self.state.draw();
@@ -86,6 +91,9 @@ impl Turn<'_> {
         let result = self.perform(work, context);
         self.state.now_ns += WORK_NS;
         self.state.queues.finish(queue);
+        while let Some((instant, context)) = self.state.queues.take_instant() {
+            self.perform(instant, context).unwrap_or_default();
+        }
         if let Err(status) = result {
             self.lose(status);
         }

@@ -18,6 +18,32 @@ use crate::{
 /// A simulated CUDA driver. Clones are the same driver.
 ///
 /// Calls go through a call log and a fault injector on their way in; both are off at first.
+///
+/// # Examples
+/// ```
+/// use cuhold_driver_sim::{ObjectKind, Sim, ViolationKind};
+/// use cuhold_driver_sim::cuhold_driver_sys::{CUresult, Calls, Fault, ffi::*};
+///
+/// let sim = Sim::new();
+/// let calls = Calls::new(&sim);
+/// let (mut ctx, mut stream) = (CUcontext::NULL, CUstream::NULL);
+/// // SAFETY: the pointers are of locals; the handles are the driver's own.
+/// unsafe {
+///     calls.cuInit(0)?;
+///     calls.cuCtxCreate_v4(&mut ctx, std::ptr::null_mut(), 0, 0)?;
+///     calls.cuStreamCreate(&mut stream, 0)?;
+/// }
+/// assert_eq!(sim.live(ObjectKind::Stream), 1);
+///
+/// // A destroy that is done, but reported as failed: the stream is gone, and destroying it again is a violation.
+/// sim.faults().arm(Fault::done_but_failed(CUresult::UNKNOWN).on_function("cuStreamDestroy").nth(1));
+/// // SAFETY: as above; the simulator survives the second destroy.
+/// let answers = [(); 2].map(|()| unsafe { calls.cuStreamDestroy_v2(stream) });
+/// assert_eq!(answers.map(|a| a.map_err(|f| f.status)), [Err(CUresult::UNKNOWN), Err(CUresult::INVALID_HANDLE)]);
+/// assert_eq!(sim.live(ObjectKind::Stream), 0);
+/// assert_eq!(sim.violations()[0].kind, ViolationKind::DoubleDestroy);
+/// # Ok::<(), cuhold_driver_sim::cuhold_driver_sys::Failure>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Sim {
     shared: Arc<Shared>,

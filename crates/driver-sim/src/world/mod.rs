@@ -130,9 +130,7 @@ impl Turn<'_> {
         if call.since() > self.state.options.driver_version {
             return Err(CUresult::MISSING);
         }
-        if self.state.threads.get(self.thread).is_some_and(|thread| thread.callbacks > 0)
-            && !State::only_looks_up(call)
-        {
+        if self.is_inside_callback() && !State::only_looks_up(call) {
             self.violate(ViolationKind::CallInsideCallback, None, "");
             return Err(CUresult::NOT_PERMITTED);
         }
@@ -140,6 +138,11 @@ impl Turn<'_> {
             return Err(CUresult::NOT_INITIALIZED);
         }
         Ok(())
+    }
+
+    /// Whether code of the caller that the driver called is on this thread's call stack.
+    pub(crate) fn is_inside_callback(&self) -> bool {
+        self.state.threads.get(self.thread).is_some_and(|thread| thread.callbacks > 0)
     }
 
     #[cold]

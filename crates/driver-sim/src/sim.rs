@@ -187,6 +187,24 @@ impl Sim {
         self.shared.world.state().threads.get(thread).map_or(0, |thread| thread.stack.len())
     }
 
+    /// What is current on the calling thread, null if nothing is; no call is made.
+    #[must_use]
+    pub fn current(&self) -> CUcontext {
+        self.shared.world.state().threads.current(std::thread::current().id())
+    }
+
+    /// The calling thread's capture mode; no call is made.
+    #[must_use]
+    pub fn capture_mode(&self) -> CUstreamCaptureMode {
+        self.shared.world.state().threads.mode(std::thread::current().id())
+    }
+
+    /// How many captures are under way, invalidated ones included.
+    #[must_use]
+    pub fn captures(&self) -> usize {
+        self.shared.world.state().captures.len()
+    }
+
     /// The calls that were carried out although the caller heard of a failure.
     #[must_use]
     pub fn denied(&self) -> Vec<CallSite> {

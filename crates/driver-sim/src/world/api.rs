@@ -146,6 +146,7 @@ simulated! {
     event::elapsed_time = cuEventElapsedTime_v2(ms: *mut f32, start: CUevent, end: CUevent);
     event::elapsed_time = cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent);
     event::ipc_handle = cuIpcGetEventHandle(handle: *mut CUipcEventHandle, event: CUevent);
+    event::open_ipc_handle = cuIpcOpenEventHandle(event: *mut CUevent, handle: CUipcEventHandle);
 
     // Graphs and user objects
     graph::create = cuGraphCreate(out: *mut CUgraph, flags: c_uint);

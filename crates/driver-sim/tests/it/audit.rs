@@ -6,7 +6,10 @@ use cuhold_driver_sim::{
 };
 use std::thread;
 
-use crate::ask::{assert_clean, call, context, event, get, primary, sim, sim_with_context, stream};
+use crate::{
+    ask::{assert_clean, call, context, event, get, primary, sim, sim_with_context, stream},
+    capture::{GLOBAL, RELAXED, begin},
+};
 
 #[test]
 fn a_driver_that_ended_everything_leaks_nothing() {
@@ -114,4 +117,17 @@ fn many_threads_may_call_at_once() {
     });
     assert_eq!(sim.leaks().len(), 2, "the retain and this thread's stack");
     assert_clean(&sim);
+}
+
+#[test]
+fn what_is_current_and_captured_can_be_seen_without_a_call() {
+    let (sim, prim) = sim_with_context();
+    let s = stream(&sim, 1);
+    begin(&sim, s, GLOBAL).unwrap();
+    let mut mode = RELAXED;
+    call!(sim, cuThreadExchangeStreamCaptureMode(&raw mut mode)).unwrap();
+    let (seen, made) =
+        sim.log().during(|| (sim.current(), sim.stack_depth(), sim.capture_mode(), sim.captures()));
+    assert_eq!((seen, made.len()), ((prim, 1, RELAXED, 1), 0));
+    assert!(sim.leaks().iter().any(|leak| leak.made.call == Call::cuStreamBeginCapture_v2));
 }

@@ -14,11 +14,11 @@ macro_rules! __driver_functions_code {
             options: *mut CUjit_option, option_values: *mut *mut c_void); }
         cuModuleLoadFatBinary Create Owner Neutral No { cuModuleLoadFatBinary 2000 (module: *mut CUmodule, fat_cubin: *const c_void); }
         cuModuleUnload Destroy Ignored Unsafe Context { cuModuleUnload 2000 (hmod: CUmodule); }
-        cuModuleGetFunction Query Owner Neutral No { cuModuleGetFunction 2000 (hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char); }
-        cuModuleGetGlobal Query Owner Neutral No { cuModuleGetGlobal_v2 3020 (dptr: *mut CUdeviceptr, bytes: *mut usize, hmod: CUmodule,
+        cuModuleGetFunction Query Ignored Neutral No { cuModuleGetFunction 2000 (hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char); }
+        cuModuleGetGlobal Query Ignored Neutral No { cuModuleGetGlobal_v2 3020 (dptr: *mut CUdeviceptr, bytes: *mut usize, hmod: CUmodule,
             name: *const c_char); }
-        cuModuleGetFunctionCount Query Owner Neutral No { cuModuleGetFunctionCount 12040 (count: *mut c_uint, module: CUmodule); }
-        cuModuleEnumerateFunctions Query Owner Neutral No { cuModuleEnumerateFunctions 12040 (functions: *mut CUfunction, num_functions: c_uint,
+        cuModuleGetFunctionCount Query Ignored Neutral No { cuModuleGetFunctionCount 12040 (count: *mut c_uint, module: CUmodule); }
+        cuModuleEnumerateFunctions Query Ignored Neutral No { cuModuleEnumerateFunctions 12040 (functions: *mut CUfunction, num_functions: c_uint,
             module: CUmodule); }
         cuModuleGetLoadingMode Query Ignored Neutral No { cuModuleGetLoadingMode 11070 (mode: *mut CUmoduleLoadingMode); }
         cuFuncGetAttribute Query Ignored Neutral No { cuFuncGetAttribute 2020 (pi: *mut c_int, attrib: CUfunction_attribute, hfunc: CUfunction); }
@@ -30,7 +30,7 @@ macro_rules! __driver_functions_code {
             param_size: *mut usize); }
         cuFuncGetParamCount Query Ignored Neutral No { cuFuncGetParamCount 13020 (func: CUfunction, param_count: *mut usize); }
         cuFuncIsLoaded Query Ignored Neutral No { cuFuncIsLoaded 12040 (state: *mut CUfunctionLoadingState, function: CUfunction); }
-        cuFuncLoad Mutate Owner Neutral No { cuFuncLoad 12040 (function: CUfunction); }
+        cuFuncLoad Mutate Ignored Neutral No { cuFuncLoad 12040 (function: CUfunction); }
 
         // Libraries and kernels
         cuLibraryLoadData Create Ignored Neutral No { cuLibraryLoadData 12000 (library: *mut CUlibrary, code: *const c_void,
@@ -47,14 +47,14 @@ macro_rules! __driver_functions_code {
         cuLibraryGetModule Query Owner Neutral No { cuLibraryGetModule 12000 (p_mod: *mut CUmodule, library: CUlibrary); }
         cuLibraryGetGlobal Query Owner Neutral No { cuLibraryGetGlobal 12000 (dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
             name: *const c_char); }
-        cuLibraryGetManaged Query Owner Neutral No { cuLibraryGetManaged 12000 (dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
+        cuLibraryGetManaged Query Ignored Neutral No { cuLibraryGetManaged 12000 (dptr: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
             name: *const c_char); }
         cuLibraryGetUnifiedFunction Query Owner Neutral No { cuLibraryGetUnifiedFunction 12000 (fptr: *mut *mut c_void, library: CUlibrary,
             symbol: *const c_char); }
         cuKernelGetFunction Query Owner Neutral No { cuKernelGetFunction 12000 (p_func: *mut CUfunction, kernel: CUkernel); }
         cuKernelGetLibrary Query Ignored Neutral No { cuKernelGetLibrary 12050 (p_lib: *mut CUlibrary, kernel: CUkernel); }
         cuKernelGetName Query Ignored Neutral No { cuKernelGetName 12030 (name: *mut *const c_char, hfunc: CUkernel); }
-        cuKernelGetParamInfo Query Ignored Neutral No { cuKernelGetParamInfo 12040 (kernel: CUkernel, param_index: usize, param_offset: *mut usize,
+        cuKernelGetParamInfo Query Owner Neutral No { cuKernelGetParamInfo 12040 (kernel: CUkernel, param_index: usize, param_offset: *mut usize,
             param_size: *mut usize); }
         cuKernelGetParamCount Query Ignored Neutral No { cuKernelGetParamCount 13020 (kernel: CUkernel, param_count: *mut usize); }
         cuKernelGetAttribute Query Ignored Neutral No { cuKernelGetAttribute 12000 (pi: *mut c_int, attrib: CUfunction_attribute, kernel: CUkernel,

@@ -14,19 +14,19 @@ macro_rules! __driver_functions_memory {
             height: usize, element_size_bytes: c_uint); }
         cuMemAllocManaged Create Owner Unsafe No { cuMemAllocManaged 6000 (dptr: *mut CUdeviceptr, bytesize: usize, flags: c_uint); }
         cuMemFree Destroy Ignored Unsafe Context { cuMemFree_v2 3020 (dptr: CUdeviceptr); }
-        cuMemGetAddressRange Query Ignored Neutral No { cuMemGetAddressRange_v2 3020 (pbase: *mut CUdeviceptr, psize: *mut usize, dptr: CUdeviceptr); }
+        cuMemGetAddressRange Query Owner Neutral No { cuMemGetAddressRange_v2 3020 (pbase: *mut CUdeviceptr, psize: *mut usize, dptr: CUdeviceptr); }
         cuMemAllocHost Create Owner Unsafe No { cuMemAllocHost_v2 3020 (pp: *mut *mut c_void, bytesize: usize); }
         cuMemHostAlloc Create Owner Unsafe No { cuMemHostAlloc 2020 (pp: *mut *mut c_void, bytesize: usize, flags: c_uint); }
         cuMemFreeHost Destroy Ignored Unsafe Context { cuMemFreeHost 2000 (p: *mut c_void); }
         cuMemHostRegister Create Owner Unsafe No { cuMemHostRegister_v2 6050 (p: *mut c_void, bytesize: usize, flags: c_uint); }
         cuMemHostUnregister Destroy Ignored Unsafe Context { cuMemHostUnregister 4000 (p: *mut c_void); }
         cuMemHostGetDevicePointer Query Owner Neutral No { cuMemHostGetDevicePointer_v2 3020 (pdptr: *mut CUdeviceptr, p: *mut c_void, flags: c_uint); }
-        cuMemHostGetFlags Query Ignored Neutral No { cuMemHostGetFlags 2030 (p_flags: *mut c_uint, p: *mut c_void); }
+        cuMemHostGetFlags Query Owner Neutral No { cuMemHostGetFlags 2030 (p_flags: *mut c_uint, p: *mut c_void); }
         cuPointerGetAttribute Query Ignored Neutral No { cuPointerGetAttribute 4000 (data: *mut c_void, attribute: CUpointer_attribute,
             ptr: CUdeviceptr); }
         cuPointerGetAttributes Query Ignored Neutral No { cuPointerGetAttributes 7000 (num_attributes: c_uint, attributes: *mut CUpointer_attribute,
             data: *mut *mut c_void, ptr: CUdeviceptr); }
-        cuPointerSetAttribute Mutate Ignored Neutral No { cuPointerSetAttribute 6000 (value: *const c_void, attribute: CUpointer_attribute,
+        cuPointerSetAttribute Mutate Ignored Unsafe No { cuPointerSetAttribute 6000 (value: *const c_void, attribute: CUpointer_attribute,
             ptr: CUdeviceptr); }
         cuMemGetHandleForAddressRange Query Owner Neutral No { cuMemGetHandleForAddressRange 11070 (handle: *mut c_void, dptr: CUdeviceptr, size: usize,
             handle_type: CUmemRangeHandleType, flags: c_ulonglong); }
@@ -35,7 +35,7 @@ macro_rules! __driver_functions_memory {
         cuIpcCloseMemHandle Destroy Ignored Unsafe No { cuIpcCloseMemHandle 4010 (dptr: CUdeviceptr); }
 
         // Managed memory
-        cuMemAdvise Mutate Ignored Neutral No {
+        cuMemAdvise Mutate Owner Unsafe No {
             cuMemAdvise_v2 12020 (dev_ptr: CUdeviceptr, count: usize, advice: CUmem_advise, location: CUmemLocation);
             cuMemAdvise 8000 (dev_ptr: CUdeviceptr, count: usize, advice: CUmem_advise, device: CUdevice);
         }
@@ -50,9 +50,9 @@ macro_rules! __driver_functions_memory {
         cuMemDiscardAndPrefetchBatchAsync Enqueue Ignored Neutral No { cuMemDiscardAndPrefetchBatchAsync 13000 (dptrs: *mut CUdeviceptr,
             sizes: *mut usize, count: usize, prefetch_locs: *mut CUmemLocation, prefetch_loc_idxs: *mut usize, num_prefetch_locs: usize,
             flags: c_ulonglong, h_stream: CUstream); }
-        cuMemRangeGetAttribute Query Ignored Neutral No { cuMemRangeGetAttribute 8000 (data: *mut c_void, data_size: usize,
+        cuMemRangeGetAttribute Query Owner Neutral No { cuMemRangeGetAttribute 8000 (data: *mut c_void, data_size: usize,
             attribute: CUmem_range_attribute, dev_ptr: CUdeviceptr, count: usize); }
-        cuMemRangeGetAttributes Query Ignored Neutral No { cuMemRangeGetAttributes 8000 (data: *mut *mut c_void, data_sizes: *mut usize,
+        cuMemRangeGetAttributes Query Owner Neutral No { cuMemRangeGetAttributes 8000 (data: *mut *mut c_void, data_sizes: *mut usize,
             attributes: *mut CUmem_range_attribute, num_attributes: usize, dev_ptr: CUdeviceptr, count: usize); }
 
         // Stream-ordered memory and pools
@@ -67,13 +67,13 @@ macro_rules! __driver_functions_memory {
             value: *mut c_void); }
         cuMemPoolGetAttribute Query Ignored Unsafe No { cuMemPoolGetAttribute 11020 (pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void); }
         cuMemPoolSetAccess Mutate Ignored Unsafe No { cuMemPoolSetAccess 11020 (pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize); }
-        cuMemPoolGetAccess Query Ignored Neutral No { cuMemPoolGetAccess 11020 (flags: *mut CUmemAccess_flags, mem_pool: CUmemoryPool,
+        cuMemPoolGetAccess Query Ignored Unsafe No { cuMemPoolGetAccess 11020 (flags: *mut CUmemAccess_flags, mem_pool: CUmemoryPool,
             location: *mut CUmemLocation); }
         cuMemGetDefaultMemPool Query Ignored Neutral No { cuMemGetDefaultMemPool 13000 (pool_out: *mut CUmemoryPool, location: *mut CUmemLocation,
             type_: CUmemAllocationType); }
         cuMemGetMemPool Query Ignored Neutral No { cuMemGetMemPool 13000 (pool: *mut CUmemoryPool, location: *mut CUmemLocation,
             type_: CUmemAllocationType); }
-        cuMemSetMemPool Mutate Ignored Neutral No { cuMemSetMemPool 13000 (location: *mut CUmemLocation, type_: CUmemAllocationType,
+        cuMemSetMemPool Mutate Ignored Unsafe No { cuMemSetMemPool 13000 (location: *mut CUmemLocation, type_: CUmemAllocationType,
             pool: CUmemoryPool); }
         cuMemPoolExportToShareableHandle Create Ignored Neutral No { cuMemPoolExportToShareableHandle 11020 (handle_out: *mut c_void, pool: CUmemoryPool,
             handle_type: CUmemAllocationHandleType, flags: c_ulonglong); }

@@ -55,7 +55,7 @@ macro_rules! for_each_driver_function {
             dev: CUdevice); }
         cuDeviceGetByPCIBusId Query Ignored Neutral No { cuDeviceGetByPCIBusId 4010 (dev: *mut CUdevice, pci_bus_id: *const c_char); }
         cuDeviceGetPCIBusId Query Ignored Neutral No { cuDeviceGetPCIBusId 4010 (pci_bus_id: *mut c_char, len: c_int, dev: CUdevice); }
-        cuDeviceSetMemPool Mutate Ignored Neutral No { cuDeviceSetMemPool 11020 (dev: CUdevice, pool: CUmemoryPool); }
+        cuDeviceSetMemPool Mutate Ignored Unsafe No { cuDeviceSetMemPool 11020 (dev: CUdevice, pool: CUmemoryPool); }
         cuDeviceGetMemPool Query Ignored Neutral No { cuDeviceGetMemPool 11020 (pool: *mut CUmemoryPool, dev: CUdevice); }
         cuDeviceGetDefaultMemPool Query Ignored Neutral No { cuDeviceGetDefaultMemPool 11020 (pool_out: *mut CUmemoryPool, dev: CUdevice); }
         cuDeviceRegisterAsyncNotification Create Ignored Neutral No { cuDeviceRegisterAsyncNotification 12040 (device: CUdevice,
@@ -97,7 +97,7 @@ macro_rules! for_each_driver_function {
         cuCtxSetLimit Mutate Owner Unsafe No { cuCtxSetLimit 3010 (limit: CUlimit, value: usize); }
         cuCtxGetLimit Query Owner Neutral No { cuCtxGetLimit 3010 (pvalue: *mut usize, limit: CUlimit); }
         cuCtxGetCacheConfig Query Owner Neutral No { cuCtxGetCacheConfig 3020 (pconfig: *mut CUfunc_cache); }
-        cuCtxSetCacheConfig Mutate Owner Neutral No { cuCtxSetCacheConfig 3020 (config: CUfunc_cache); }
+        cuCtxSetCacheConfig Mutate Owner Unsafe No { cuCtxSetCacheConfig 3020 (config: CUfunc_cache); }
         cuCtxGetStreamPriorityRange Query Owner Neutral No { cuCtxGetStreamPriorityRange 5050 (least_priority: *mut c_int,
             greatest_priority: *mut c_int); }
         cuCtxResetPersistingL2Cache Mutate Owner Neutral No { cuCtxResetPersistingL2Cache 11000 (); }
@@ -152,7 +152,7 @@ macro_rules! for_each_driver_function {
             value: *mut CUstreamAttrValue); }
         cuStreamSetAttribute Mutate Ignored Neutral No { cuStreamSetAttribute 11000 (h_stream: CUstream, attr: CUstreamAttrID,
             param: *const CUstreamAttrValue); }
-        cuStreamAttachMemAsync Enqueue Ignored Neutral No { cuStreamAttachMemAsync 6000 (h_stream: CUstream, dptr: CUdeviceptr, length: usize,
+        cuStreamAttachMemAsync Enqueue Ignored Unsafe No { cuStreamAttachMemAsync 6000 (h_stream: CUstream, dptr: CUdeviceptr, length: usize,
             flags: c_uint); }
         cuStreamAddCallback Enqueue Ignored Neutral No { cuStreamAddCallback 5000 (h_stream: CUstream, callback: CUstreamCallback, user_data: *mut c_void,
             flags: c_uint); }

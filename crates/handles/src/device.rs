@@ -230,7 +230,7 @@ impl Device {
     /// # Errors
     /// As [`Library::load`].
     pub fn load(&self, image: &(impl Image + ?Sized)) -> Result<Library> {
-        Library::load(self.driver(), image)
+        Library::load(&self.context, image)
     }
 
     /// Waits for all work of the primary context.

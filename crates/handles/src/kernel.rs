@@ -11,6 +11,7 @@ use crate::{
     library::Library,
     object::ObjectKind,
     resource::{Handle, Resource},
+    scope,
     stream::AsStream,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
@@ -52,12 +53,13 @@ pub struct Kernel(Handle<KernelRes>);
 
 impl Kernel {
     pub(crate) fn new(library: &Library, raw: CUkernel, name: &str) -> Result<Self> {
-        let driver = library.driver();
-        let parameters = Parameters::read(|index, offset, size| {
-            // SAFETY: *handles*: just answered by the library, which is alive; *pointers*: exclusive.
-            unsafe { driver.calls().cuKernelGetParamInfo(raw, index, offset, size) }
-        })
-        .map_err(|failure| driver.error(failure))?;
+        // Asked in a context: with none current the driver refuses the question (measured).
+        let parameters = scope::run(library.context().target(), |calls| {
+            Parameters::read(|index, offset, size| {
+                // SAFETY: *handles*: just answered by the library, which is alive; *pointers*: exclusive.
+                unsafe { calls.cuKernelGetParamInfo(raw, index, offset, size) }
+            })
+        })?;
         let deps = KernelDeps { library: library.clone(), name: name.into(), parameters };
         Ok(Self(Handle::own(raw, deps)))
     }

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "calls the driver's library functions")]
 
 use crate::{
+    context::Context,
     driver::Driver,
     error::{Refused, Result},
     image::Image,
@@ -19,20 +20,20 @@ use std::{fmt, ptr};
 #[derive(Debug)]
 pub(crate) struct LibraryRes;
 
-// SAFETY: *ends*: `cuLibraryUnload`. *Dependencies*: a library refers to its driver alone.
+// SAFETY: *ends*: `cuLibraryUnload`. *Dependencies*: a library refers to its driver; the context is kept for questions.
 unsafe impl Resource for LibraryRes {
     type Raw = CUlibrary;
-    type Deps = Driver;
+    type Deps = Context;
     const KIND: ObjectKind = ObjectKind::Library;
     const DESTROY: Option<Call> = Some(Call::cuLibraryUnload);
 
-    fn driver(deps: &Driver) -> &Driver {
-        deps
+    fn driver(deps: &Context) -> &Driver {
+        deps.driver()
     }
-    fn context(_: &Driver) -> CUcontext {
-        CUcontext::NULL
+    fn context(deps: &Context) -> CUcontext {
+        deps.as_raw()
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: CUlibrary, _: &Driver) -> Result<(), Failure> {
+    unsafe fn destroy(calls: Calls<'_>, raw: CUlibrary, _: &Context) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuLibraryUnload(raw) }
     }
@@ -55,7 +56,8 @@ unsafe impl Resource for LibraryRes {
 pub struct Library(Handle<LibraryRes>);
 
 impl Library {
-    /// Loads code. It is loaded into a context when it is first needed there.
+    /// Loads code, for all contexts of the driver; it is loaded into each when it is first needed there. `context` is
+    /// where questions about its kernels are asked, and is kept.
     ///
     /// Calls `cuLibraryLoadData`.
     ///
@@ -63,7 +65,8 @@ impl Library {
     /// The call's failure: `INVALID_IMAGE`, `INVALID_PTX`, `NO_BINARY_FOR_GPU`, `UNSUPPORTED_PTX_VERSION`, …; an image
     /// that can't be one.
     #[doc(alias = "cuLibraryLoadData")]
-    pub fn load(driver: &Driver, image: &(impl Image + ?Sized)) -> Result<Self> {
+    pub fn load(context: &Context, image: &(impl Image + ?Sized)) -> Result<Self> {
+        let driver = context.driver();
         driver.check_callable()?;
         let code = image.image()?;
         let mut raw = CUlibrary::NULL;
@@ -82,7 +85,7 @@ impl Library {
             )
         };
         result.map_err(|failure| driver.error(failure))?;
-        Ok(Self(Handle::own(raw, driver.clone())))
+        Ok(Self(Handle::own(raw, context.clone())))
     }
 
     /// A kernel by its name. C++ names are mangled, unless declared `extern "C"`.
@@ -101,6 +104,11 @@ impl Library {
         }
         .map_err(|failure| self.driver().error(failure))?;
         Kernel::new(self, raw, name)
+    }
+
+    /// Where questions about its kernels are asked.
+    pub(crate) fn context(&self) -> &Context {
+        self.0.deps()
     }
 
     /// The driver's handle, which stays this value's.

@@ -37,7 +37,7 @@ pub use cuhold_handles::{
     Current, Deny, Device, Driver, Error, ErrorKind, Event, EventOptions, Fate, Filter, Function,
     Image, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, Module, Note, Object, ObjectKind,
     Owner, Parameter, Parameters, PerThreadStream, Reclaim, Refused, Reports, Result, Retention,
-    Rule, Sink, Status, Stream, StreamOptions, StreamRef, UnknownAction, WarningKind,
+    Rule, Sink, Status, Stream, StreamOptions, StreamRef, UnknownAction, Verified, WarningKind,
 };
 
 /// The first program, as it stands in the README: compiled with the documentation tests.

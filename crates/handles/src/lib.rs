@@ -50,7 +50,7 @@ pub use context::{Context, ContextFlags};
 pub use cuhold_driver_sys as driver_sys;
 pub use current::Current;
 pub use device::{Device, Retention};
-pub use driver::Driver;
+pub use driver::{Driver, Verified};
 pub use error::{AnyCall, Error, ErrorKind, Note, Refused, Result, Status};
 pub use event::{Event, EventOptions};
 pub use image::Image;

@@ -5,8 +5,10 @@
 mod devices;
 mod loading;
 mod primary;
+mod verify;
 
 pub(crate) use primary::Primaries;
+pub use verify::Verified;
 
 use crate::{
     callback,
@@ -47,6 +49,7 @@ pub struct Driver(Arc<Shared>);
 
 pub(crate) struct Shared {
     api: Box<dyn DriverApi>,
+    scoped_streams: AtomicBool,
     reports: Reports,
     reclaim: Reclaim,
     primaries: Primaries,
@@ -76,6 +79,7 @@ impl Driver {
             }));
             Shared {
                 api: Box::new(api),
+                scoped_streams: AtomicBool::new(false),
                 reports,
                 reclaim: Reclaim::new(weak.clone()),
                 primaries: Primaries::default(),

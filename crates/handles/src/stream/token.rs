@@ -69,7 +69,7 @@ impl<'a> StreamRef<'a> {
     /// Makes a call for this stream: one call, or in its context for a default stream.
     #[inline]
     pub(crate) fn run<T>(self, call: impl FnOnce(Calls<'_>) -> Result<T, Failure>) -> Result<T> {
-        if self.token {
+        if self.token || self.driver().scoped_streams() {
             return scope::run(self.context.target(), call);
         }
         let driver = self.driver();

@@ -7,3 +7,5 @@ mod above;
 mod report;
 #[cfg(test)]
 mod smoke;
+#[cfg(test)]
+mod verify;

@@ -2,7 +2,7 @@
 
 use crate::{
     Result,
-    gpu::{Binary, CONTENTS, Contents, Program},
+    gpu::{Binary, CONTENTS, Contents, Program, TODAY},
     workspace,
 };
 use cargo_metadata::{Message, MetadataCommand, TargetKind};
@@ -26,7 +26,11 @@ const PROGRAMS: &[(&str, &[&str], &[&str])] = &[
         &["build", "--release", "-p", "cuhold", "--features", "sim", "--example", "tour"],
         &[],
     ),
-    ("facts", &["build", "--release", "-p", "cuhold-facts", "--bins"], &["real"]),
+    (
+        "facts",
+        &["build", "--release", "-p", "cuhold-facts", "--bin", "facts"],
+        &["--driver", "real", "--date", TODAY, "--out", "facts.json"],
+    ),
 ];
 
 /// A version of the C library, as in `GLIBC_2.34`.

@@ -49,6 +49,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// The probes: takes a reading of a driver, or compares two; arguments go to the program.
+    Facts {
+        /// Arguments of `facts`; `--help` says what there is.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// The project's figures, one `name: value` per line, each read from code or from a test run.
     Figures,
     /// A folder for a GPU host that has no Rust: stripped tests, benches, examples and `run.sh`.
@@ -70,6 +76,7 @@ pub fn xtask() -> ExitCode {
         Task::Ci(options) => ci::run(&options),
         Task::Tidy => tidy::run(),
         Task::Codegen { check } => codegen::run(check),
+        Task::Facts { arguments } => facts(&arguments),
         Task::Figures => figures::run(),
         Task::Bundle { out } => bundle::run(&out),
         Task::GpuTest(options) => return status(gpu::test_here(&options)),
@@ -82,6 +89,12 @@ pub fn xtask() -> ExitCode {
 #[must_use]
 pub fn gpu_run() -> ExitCode {
     status(gpu::run_bundle(&gpu::BundleOptions::parse()))
+}
+
+fn facts(arguments: &[String]) -> Result<()> {
+    let mut command =
+        workspace::cargo(&["run", "--quiet", "-p", "cuhold-facts", "--bin", "facts", "--"]);
+    workspace::run(command.args(arguments))
 }
 
 fn status(done: Result<ExitCode>) -> ExitCode {

@@ -68,6 +68,12 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<String>,
 }
 
+/// Stands in a program's arguments for the day on which it is run.
+pub(crate) const TODAY: &str = "@TODAY@";
+
+/// Seconds for a program, which does more than a test.
+const PROGRAM_LIMIT: u64 = 900;
+
 /// The name of the file with the contents.
 pub(crate) const CONTENTS: &str = "bundle.json";
 
@@ -96,7 +102,7 @@ pub(crate) fn run_bundle(options: &BundleOptions) -> Result<ExitCode> {
     let all = options.parts.is_empty();
     let mut cases = Vec::new();
     for program in contents.programs.iter().filter(|program| all || wanted(&program.name)) {
-        cases.push(run_program(&folder, program, &out, &options.options)?);
+        cases.push(run_program(&folder, program, &out)?);
     }
     if all || wanted("tests") {
         let tests: Vec<Binary> = contents.tests.iter().map(|test| test.under(&folder)).collect();
@@ -134,16 +140,13 @@ impl Options {
     }
 }
 
-/// Runs a program; its output is kept beside the reports.
-fn run_program(
-    folder: &Path,
-    program: &Program,
-    out: &Path,
-    options: &Options,
-) -> Result<harness::Case> {
+/// Runs a program in the folder of the reports; its output is kept there.
+fn run_program(folder: &Path, program: &Program, out: &Path) -> Result<harness::Case> {
+    let today = date::today();
     let mut command = Command::new(folder.join(&program.file));
-    command.args(&program.arguments).env("CUHOLD_DRIVER", "real").current_dir(out);
-    let ran = process::run(&mut command, Duration::from_secs(options.limit))?;
+    command.args(program.arguments.iter().map(|argument| argument.replace(TODAY, &today)));
+    command.env("CUHOLD_DRIVER", "real").current_dir(out);
+    let ran = process::run(&mut command, Duration::from_secs(PROGRAM_LIMIT))?;
     print!("{}", ran.stdout);
     let file = out.join(format!("{}.txt", program.name));
     fs::write(&file, format!("{}{}", ran.stdout, ran.stderr))

@@ -166,8 +166,10 @@ impl<'ast> Visit<'ast> for Sections<'_> {
     }
 }
 
+/// Unsafe for whoever writes a call to it in Rust. What is `extern "C"` is given to the driver as an address, and what
+/// the driver promises stands in the driver's manual; public ones have their section by clippy's lint.
 fn is_unsafe(signature: &syn::Signature) -> bool {
-    matches!(signature.safety, syn::Safety::Unsafe(_))
+    matches!(signature.safety, syn::Safety::Unsafe(_)) && signature.abi.is_none()
 }
 
 #[cfg(test)]
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn private_unsafe_functions_need_their_section_and_trait_impls_do_not() {
-        let text = "unsafe fn f() {}\n/// Text.\n///\n/// # Safety\n/// - none\nunsafe fn g() {}\n\
+        let text = "unsafe fn f() {} unsafe extern \"C\" fn c() {}\n/// Text.\n///\n/// # Safety\n/// - none\nunsafe fn g() {}\n\
             impl A { unsafe fn h() {} }\nimpl T for A { unsafe fn i() {} }\nunsafe trait U { unsafe fn j(); }\n\
             mod tests { unsafe fn k() {} }";
         let lines: Vec<usize> = check(&source(text)).unwrap().iter().map(|f| f.line).collect();

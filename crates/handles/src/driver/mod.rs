@@ -190,7 +190,7 @@ impl Driver {
     /// Calls `cuInit`, `cuDeviceGetCount`.
     ///
     /// # Errors
-    /// The calls' failures; [`ErrorKind::Forked`] in a forked child.
+    /// The calls' failures; [`ErrorKind::Forked`](crate::ErrorKind::Forked) in a forked child.
     pub fn device_count(&self) -> Result<u32> {
         self.init()?;
         let mut count = 0;

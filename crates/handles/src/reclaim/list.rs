@@ -23,7 +23,8 @@ pub unsafe trait Recorded {
     /// `record` is the front of a `Self` that was pushed, and is released once.
     unsafe fn release(record: NonNull<Record>);
 
-    /// Which worker must release it, by a key, where that may wait for the GPU; `None` where it never waits.
+    /// Which worker must release it, where that may wait for the GPU; `None` where it never waits. A context's address
+    /// is that context's own worker; 0 is any that is idle.
     ///
     /// # Safety
     /// `record` is the front of a live `Self`.
@@ -105,10 +106,6 @@ impl List {
                 Err(now) => head = now,
             }
         }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.head.load(Ordering::Acquire).is_null()
     }
 
     /// Takes everything, oldest first.

@@ -11,10 +11,11 @@
 //!
 //! The dispatcher is started with the first record; a worker when its context needs one, and it ends when idle, so one
 //! persistent kernel holds up nobody else. The threads are in relaxed capture mode for life, hold the driver weakly,
-//! and stop releasing once process exit began. [`run_by_hand`](Reclaim::run_by_hand) releases on the calling thread
-//! instead, for tests and for counting.
+//! and park once process exit began. [`run_by_hand`](Reclaim::run_by_hand) releases on the calling thread instead, for
+//! tests and for counting.
 
 mod defer;
+mod exit;
 mod list;
 mod worker;
 
@@ -22,11 +23,14 @@ pub use list::{Record, Recorded};
 
 use crate::{
     callback,
-    driver::Shared,
+    driver::{Driver, Shared},
     error::{Error, Result},
+    object::{Object, ObjectKind},
+    report::{CudaWarning, foreign},
 };
 use cuhold_driver_sys::process;
-use list::{Batch, List};
+use exit::Exit;
+use list::{Batch, List, Taken};
 use parking_lot::{Condvar, Mutex};
 use std::{
     cell::Cell,
@@ -40,6 +44,7 @@ use std::{
     thread::{self, Thread},
     time::{Duration, Instant},
 };
+use worker::{Marks, Workers};
 
 /// How long a test's reading of warnings waits for the threads to release what was dropped before it.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -73,10 +78,17 @@ struct Queue {
     driver: Weak<Shared>,
     list: List,
     pushed: AtomicU64,
+    /// How many were released, or given to a worker, in the order of the list.
+    handled: AtomicU64,
     released: AtomicU64,
+    workers: Mutex<Workers>,
+    /// How many guards say that records are released by hand.
     by_hand: AtomicUsize,
+    /// What was taken off the list by hand and isn't released yet.
+    taken_by_hand: Mutex<Batch>,
     started: AtomicBool,
     dispatcher: OnceLock<Thread>,
+    exit: Exit,
     ended: AtomicBool,
     waiters: Mutex<()>,
     progress: Condvar,
@@ -105,6 +117,20 @@ impl Inlet {
         if self.0.by_hand.load(Ordering::SeqCst) == 0 {
             Queue::wake(&self.0);
         }
+    }
+}
+
+impl Inlet {
+    /// As [`push`](Self::push), for what is left of the driver itself: there is nobody any more who could release it by
+    /// hand.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push); nothing is pushed afterwards.
+    #[expect(unsafe_code, reason = "takes a raw record")]
+    pub(crate) unsafe fn push_last(&self, record: NonNull<Record>) {
+        self.0.by_hand.store(0, Ordering::SeqCst);
+        // SAFETY: the caller's promise.
+        unsafe { self.push(record) };
     }
 }
 
@@ -138,7 +164,7 @@ impl Reclaim {
     #[must_use]
     pub fn run_by_hand(&self) -> ByHand<'_> {
         self.0.by_hand.fetch_add(1, Ordering::SeqCst);
-        ByHand { queue: &self.0, batch: Mutex::default(), here: PhantomData }
+        ByHand { queue: &self.0, here: PhantomData }
     }
 
     /// How many objects were handed over and aren't released yet.
@@ -151,32 +177,36 @@ impl Reclaim {
     /// Waits until everything that was handed over before this call is released. By hand, releases it here.
     ///
     /// # Errors
-    /// [`ErrorKind::State`](crate::ErrorKind::State) with the number still to be released when `timeout` ran out;
-    /// [`ErrorKind::NotPermitted`](crate::ErrorKind::NotPermitted) inside a callback and on the reclaimer's own
-    /// threads.
+    /// [`ErrorKind::State`](crate::ErrorKind::State) with the number still to be released when `timeout` ran out, or once
+    /// process exit began; [`ErrorKind::NotPermitted`](crate::ErrorKind::NotPermitted) inside a callback and on the
+    /// reclaimer's own threads.
     pub fn drain(&self, timeout: Duration) -> Result<()> {
         if callback::inside() || on_thread() {
             return Err(Error::in_callback());
         }
-        let target = self.0.pushed.load(Ordering::SeqCst);
+        let queue = &self.0;
+        let target = queue.pushed.load(Ordering::SeqCst);
         let until = Instant::now().checked_add(timeout);
+        let mut marks = None;
         loop {
-            if self.0.by_hand.load(Ordering::SeqCst) > 0 || !self.0.started.load(Ordering::Acquire)
-            {
-                self.0.release_here();
+            if queue.by_hand.load(Ordering::SeqCst) > 0 || !queue.started.load(Ordering::Acquire) {
+                queue.release_here();
             }
-            let mut waiting = self.0.waiters.lock();
-            if self.0.released.load(Ordering::SeqCst) >= target {
+            let mut waiting = queue.waiters.lock();
+            if queue.is_past(target, &mut marks) {
                 return Ok(());
             }
+            if process::exit_began() {
+                return Err(Error::state("process exit began: nothing more is released"));
+            }
             let timed_out = match until {
-                Some(until) => self.0.progress.wait_until(&mut waiting, until).timed_out(),
+                Some(until) => queue.progress.wait_until(&mut waiting, until).timed_out(),
                 None => {
-                    self.0.progress.wait(&mut waiting);
+                    queue.progress.wait(&mut waiting);
                     false
                 }
             };
-            if timed_out && self.0.released.load(Ordering::SeqCst) < target {
+            if timed_out && !queue.is_past(target, &mut marks) {
                 return Err(Error::state(format!(
                     "{} objects weren't released within {timeout:?}; work on the GPU may hold them up",
                     self.pending()
@@ -207,6 +237,7 @@ impl Queue {
         if let Some(dispatcher) = this.dispatcher.get() {
             dispatcher.unpark();
         } else if !this.started.swap(true, Ordering::AcqRel) {
+            Exit::watch(this);
             let queue = Arc::clone(this);
             let spawned = thread::Builder::new()
                 .name("cuhold-reclaim".into())
@@ -218,31 +249,57 @@ impl Queue {
         }
     }
 
-    fn count_released(&self) {
-        self.released.fetch_add(1, Ordering::SeqCst);
+    /// Whether everything among the first `target` records is released.
+    ///
+    /// The list keeps the order of the pushes that were over when `target` was read, and a worker that of what it is
+    /// given: so once that many were handled, what the workers were given by then is all that may be left.
+    fn is_past(&self, target: u64, marks: &mut Option<Marks>) -> bool {
+        self.handled.load(Ordering::SeqCst) >= target
+            && marks.get_or_insert_with(|| self.workers.lock().marks()).are_reached()
+    }
+
+    /// Tells those who wait that something was handled or released.
+    fn progressed(&self) {
         // Under the lock, so that a waiter between its look and its wait isn't missed.
         drop(self.waiters.lock());
         self.progress.notify_all();
     }
 
-    fn release(&self, record: list::Taken) {
-        // Once exit began the driver's objects end with the process, and its calls may not come back.
-        while process::exit_began() {
-            thread::park();
+    /// Releases a record. A panic, which is a bug of whoever made the record, ends here.
+    fn release(&self, record: Taken) {
+        if let Err(caught) = foreign::call(|| record.release())
+            && let Some(driver) = Driver::upgrade(&self.driver)
+        {
+            let reclaimer = Object::nameless(ObjectKind::Reclaimer);
+            driver.warn(CudaWarning::panicked(reclaimer, caught.payload()));
         }
-        record.release();
-        self.count_released();
+        self.released.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Releases the oldest record on this thread. `false`: there was none, or the process exits.
+    fn release_one_here(&self) -> bool {
+        if callback::inside() || process::exit_began() {
+            return false;
+        }
+        let record = {
+            let mut taken = self.taken_by_hand.lock();
+            if taken.is_empty() {
+                *taken = self.list.take();
+            }
+            taken.next()
+        };
+        let Some(record) = record else { return false };
+        let role = ROLE.replace(Role::Worker);
+        self.release(record);
+        ROLE.set(role);
+        self.handled.fetch_add(1, Ordering::SeqCst);
+        self.progressed();
+        true
     }
 
     /// Releases all that is on the list, on this thread.
     fn release_here(&self) {
-        let role = ROLE.replace(Role::Worker);
-        while !self.list.is_empty() {
-            for record in self.list.take() {
-                self.release(record);
-            }
-        }
-        ROLE.set(role);
+        while self.release_one_here() {}
     }
 }
 
@@ -256,34 +313,25 @@ impl fmt::Debug for Reclaim {
 #[derive(Debug)]
 pub struct ByHand<'a> {
     queue: &'a Queue,
-    batch: Mutex<Batch>,
     here: PhantomData<*const ()>,
 }
 
 impl ByHand<'_> {
-    /// Releases the oldest object on this thread. `false`: there was none.
+    /// Releases the oldest object on this thread. `false`: there was none; inside a callback and once process exit
+    /// began, nothing is released.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn step(&self) -> bool {
-        let record = {
-            let mut batch = self.batch.lock();
-            if batch.is_empty() {
-                *batch = self.queue.list.take();
-            }
-            batch.next()
-        };
-        let Some(record) = record else { return false };
-        let role = ROLE.replace(Role::Worker);
-        self.queue.release(record);
-        ROLE.set(role);
-        true
+        self.queue.release_one_here()
     }
 }
 
 impl Drop for ByHand<'_> {
     fn drop(&mut self) {
-        while self.step() {}
-        self.queue.by_hand.fetch_sub(1, Ordering::SeqCst);
-        // What came in between the last look and the count.
-        self.queue.release_here();
+        if self.queue.by_hand.fetch_sub(1, Ordering::SeqCst) == 1 {
+            // Against the one in `push`: either it sees that nobody is left, or its record is seen here.
+            fence(Ordering::SeqCst);
+            self.queue.release_here();
+        }
     }
 }
 

@@ -78,7 +78,8 @@ enum Repr {
 #[derive(Clone)]
 struct Full {
     kind: ErrorKind,
-    failure: Option<(AnyCall, Status)>,
+    call: Option<AnyCall>,
+    status: Option<Status>,
     text: Cow<'static, str>,
     notes: Vec<Note>,
     now_current: Current,
@@ -91,13 +92,15 @@ struct Full {
 pub enum Note {
     /// The caller's context couldn't be made current again; what is current now, asked for.
     NotRestored {
-        /// Why; `None` where a failing activation moved the context and the driver wasn't asked to move it back.
+        /// Why; `None` where the driver couldn't say whether it had to be.
         failure: Option<Failure>,
         /// What is current now.
         now: Current,
     },
-    /// The thread's capture mode couldn't be set back; it is relaxed now.
+    /// The thread's capture mode couldn't be put back; it is relaxed now.
     ModeNotRestored(Failure),
+    /// Another call that failed.
+    Failed(Failure),
     /// Undoing a creation failed.
     UndoFailed(Failure),
     /// A creation wasn't undone, since its context couldn't be made sure of: the raw value is lost.
@@ -116,7 +119,7 @@ impl fmt::Display for Note {
                 write!(f, "the caller's context wasn't restored ({failure}); {now}")
             }
             Self::NotRestored { failure: None, now } => {
-                write!(f, "the caller's context may not be back; {now}")
+                write!(f, "the caller's context may not be current; {now}")
             }
             Self::ModeNotRestored(failure) => {
                 write!(
@@ -124,6 +127,7 @@ impl fmt::Display for Note {
                     "the thread's capture mode wasn't restored ({failure}); it is relaxed now"
                 )
             }
+            Self::Failed(failure) => write!(f, "{failure}"),
             Self::UndoFailed(failure) => write!(f, "undoing it failed ({failure})"),
             Self::Leaked { raw } => {
                 write!(f, "the new object {raw:#x} is leaked, its context couldn't be made sure of")
@@ -158,7 +162,8 @@ impl Error {
             (None, _) => ErrorKind::Driver,
         };
         let mut full = Full::of(kind, log.unwrap_or_default().into());
-        full.failure = Some((AnyCall::Nvrtc(failure.call), Status::Nvrtc(failure.status)));
+        full.call = Some(AnyCall::Nvrtc(failure.call));
+        full.status = Some(Status::Nvrtc(failure.status));
         Self::full(full)
     }
 
@@ -183,13 +188,34 @@ impl Error {
     #[cold]
     #[must_use]
     pub fn forked() -> Self {
-        let mut full = Full::of(
-            ErrorKind::Forked,
-            "this process was forked from one that used CUDA, and CUDA can't be used in it".into(),
-        );
-        full.failure =
-            Some((AnyCall::Driver(Call::cuInit), Status::Driver(CUresult::NOT_INITIALIZED)));
+        let text = "this process was forked from one that used CUDA, and CUDA can't be used in it";
+        let mut full = Full::of(ErrorKind::Forked, text.into());
+        full.status = Some(Status::Driver(CUresult::NOT_INITIALIZED));
         Self::full(full)
+    }
+
+    /// Says which call was made.
+    #[must_use]
+    pub(crate) fn with_call(self, call: Call) -> Self {
+        self.edit(|full| full.call = Some(AnyCall::Driver(call)))
+    }
+
+    /// Adds what went wrong while the thing was undone that the operation had made.
+    #[must_use]
+    pub(crate) fn with_undo(self, undo: &Self) -> Self {
+        let failed = match (undo.call(), undo.status()) {
+            (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
+                Note::UndoFailed(Failure { call, status })
+            }
+            _ => Note::Text(undo.to_string().into()),
+        };
+        undo.notes().iter().cloned().fold(self.with_note(failed), Self::with_note)
+    }
+
+    /// Adds another call that failed, at the end.
+    #[must_use]
+    pub(crate) fn with_failure(self, failure: Failure) -> Self {
+        self.with_note(Note::Failed(failure))
     }
 
     fn full(full: Full) -> Self {
@@ -242,10 +268,9 @@ impl Error {
         match &self.0 {
             Repr::Driver(Failure { status: CUresult::MISSING, .. }) => None,
             Repr::Driver(failure) => Some(Status::Driver(failure.status)),
-            Repr::Full(full) => full
-                .failure
-                .map(|(_, status)| status)
-                .filter(|status| *status != Status::Driver(CUresult::MISSING)),
+            Repr::Full(full) => {
+                full.status.filter(|status| *status != Status::Driver(CUresult::MISSING))
+            }
         }
     }
 
@@ -260,7 +285,7 @@ impl Error {
     pub fn call(&self) -> Option<AnyCall> {
         match &self.0 {
             Repr::Driver(failure) => Some(AnyCall::Driver(failure.call)),
-            Repr::Full(full) => full.failure.map(|(call, _)| call),
+            Repr::Full(full) => full.call,
         }
     }
 
@@ -298,7 +323,8 @@ impl Full {
     fn of(kind: ErrorKind, text: Cow<'static, str>) -> Self {
         Self {
             kind,
-            failure: None,
+            call: None,
+            status: None,
             text,
             notes: Vec::new(),
             now_current: Current::NotAsked,
@@ -308,8 +334,9 @@ impl Full {
 
     fn driver(failure: Failure) -> Self {
         let kind = Error::from(failure).kind();
-        let failure = Some((AnyCall::Driver(failure.call), Status::Driver(failure.status)));
-        Self { failure, ..Self::of(kind, Cow::Borrowed("")) }
+        let (call, status) =
+            (Some(AnyCall::Driver(failure.call)), Some(Status::Driver(failure.status)));
+        Self { call, status, ..Self::of(kind, Cow::Borrowed("")) }
     }
 }
 
@@ -356,11 +383,16 @@ impl fmt::Display for Error {
             Repr::Driver(failure) => return write_driver(f, failure.call, failure.status),
             Repr::Full(full) => full,
         };
-        if let Some((call, status)) = full.failure {
-            write_failure(f, call, status)?;
-            if !full.text.is_empty() {
-                f.write_str("; ")?;
+        match (full.call, full.status) {
+            // The text says what there is to say.
+            _ if full.kind == ErrorKind::Forked => {}
+            (Some(call), Some(status)) => {
+                write_failure(f, call, status)?;
+                if !full.text.is_empty() {
+                    f.write_str("; ")?;
+                }
             }
+            _ => {}
         }
         f.write_str(&full.text)?;
         for note in &full.notes {

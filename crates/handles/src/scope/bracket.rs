@@ -8,11 +8,44 @@ use crate::{
     driver::Driver,
     error::{Error, Note, Result},
     object::{Object, ObjectKind},
-    report::CudaWarning,
+    report::{CudaWarning, Fate},
 };
 use cuhold_driver_sys::{Calls, CaptureRule, Columns, Failure, ffi::CUstreamCaptureMode};
 
 const RELAXED: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+
+/// Putting the thread's capture mode back failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a plain value, made and read by all crates")]
+pub struct ModeLost {
+    /// The exchange's failure.
+    pub failure: Failure,
+    /// Whether the thread is left in relaxed mode. Else the exchange was carried out all the same.
+    pub left_relaxed: bool,
+}
+
+impl ModeLost {
+    pub(super) fn as_error(self, driver: &Driver) -> Error {
+        let error = driver.error(self.failure);
+        if self.left_relaxed { error.with_note(Note::ModeNotRestored(self.failure)) } else { error }
+    }
+
+    pub(super) fn note_on(self, error: Error) -> Error {
+        error.with_note(if self.left_relaxed {
+            Note::ModeNotRestored(self.failure)
+        } else {
+            Note::Failed(self.failure)
+        })
+    }
+
+    pub(super) fn warning(self, object: Object, fate: Fate) -> CudaWarning {
+        if self.left_relaxed {
+            CudaWarning::mode_not_restored(self.failure, object, "relaxed")
+        } else {
+            CudaWarning::failed(self.failure, object, fate)
+        }
+    }
+}
 
 /// Exchanges the thread's capture mode; `mode` holds the former one afterwards.
 fn exchange(calls: Calls<'_>, mode: &mut CUstreamCaptureMode) -> Result<(), Failure> {
@@ -20,10 +53,17 @@ fn exchange(calls: Calls<'_>, mode: &mut CUstreamCaptureMode) -> Result<(), Fail
     unsafe { calls.cuThreadExchangeStreamCaptureMode(mode) }
 }
 
+/// Puts the former mode back. `None`: it is back.
+fn put_back(calls: Calls<'_>, former: CUstreamCaptureMode) -> Option<ModeLost> {
+    let mut mode = former;
+    let failure = exchange(calls, &mut mode).err()?;
+    // One that was carried out all the same has written the mode that it replaced.
+    Some(ModeLost { failure, left_relaxed: former != RELAXED && mode != RELAXED })
+}
+
 /// Runs `operation` in relaxed capture mode if its *capture* column says "unsafe", and puts the mode back.
 ///
-/// Where relaxed mode is refused the operation is run all the same: refused in turn it is reported, and nothing leaks
-/// that needn't.
+/// Where the thread isn't known to be in relaxed mode the operation isn't run: it could end somebody's capture (P11).
 ///
 /// Calls `cuThreadExchangeStreamCaptureMode`, twice, around an unsafe operation; else nothing.
 pub fn relaxed(
@@ -34,14 +74,15 @@ pub fn relaxed(
     if columns.capture == CaptureRule::Neutral {
         return operation(calls);
     }
-    let mut mode = RELAXED;
-    let relax = exchange(calls, &mut mode).err();
+    let mut former = RELAXED;
+    let relax = exchange(calls, &mut former).err();
+    // A refused exchange may have been carried out: the driver then wrote the former mode.
+    if relax.is_some() && former == RELAXED {
+        return Outcome { relax, skipped: true, ..Outcome::default() };
+    }
     let mut outcome = operation(calls);
     outcome.relax = relax;
-    // A refused exchange may have been carried out: the driver then wrote the former mode.
-    if relax.is_none() || mode != RELAXED {
-        outcome.mode = exchange(calls, &mut mode).err();
-    }
+    outcome.mode = put_back(calls, former);
     outcome
 }
 
@@ -64,31 +105,28 @@ pub fn neutral<T>(
     undo: impl FnOnce(T, Error) -> Error,
 ) -> Result<T> {
     let mut former = RELAXED;
-    if let Err(failure) = exchange(driver.calls(), &mut former) {
+    if let Err(failure) = exchange(driver.callable()?, &mut former) {
         return Err(refused(driver, failure, former));
     }
     let mut bracket = Bracket { driver, former: Some(former) };
     let result = operation();
     match (result, bracket.put_back()) {
-        (result, Ok(())) => result,
-        (Ok(value), Err(failure)) => {
-            let error = driver.error(failure).with_note(Note::ModeNotRestored(failure));
-            Err(undo(value, error))
-        }
-        (Err(error), Err(failure)) => Err(error.with_note(Note::ModeNotRestored(failure))),
+        (result, None) => result,
+        (Ok(value), Some(lost)) => Err(undo(value, lost.as_error(driver))),
+        (Err(error), Some(lost)) => Err(lost.note_on(error)),
     }
 }
 
 /// The exchange to relaxed mode failed. It may have been carried out: the driver then wrote the former mode.
 #[cold]
-fn refused(driver: &Driver, failure: Failure, mut former: CUstreamCaptureMode) -> Error {
+fn refused(driver: &Driver, failure: Failure, former: CUstreamCaptureMode) -> Error {
     let error = driver.error(failure);
     if former == RELAXED {
         return error;
     }
-    match exchange(driver.calls(), &mut former) {
-        Ok(()) => error,
-        Err(second) => error.with_note(Note::ModeNotRestored(second)),
+    match put_back(driver.calls(), former) {
+        None => error,
+        Some(lost) => lost.note_on(error),
     }
 }
 
@@ -99,19 +137,16 @@ struct Bracket<'a> {
 }
 
 impl Bracket<'_> {
-    fn put_back(&mut self) -> Result<(), Failure> {
-        match self.former.take() {
-            Some(mut mode) => exchange(self.driver.calls(), &mut mode),
-            None => Ok(()),
-        }
+    fn put_back(&mut self) -> Option<ModeLost> {
+        put_back(self.driver.calls(), self.former.take()?)
     }
 }
 
 impl Drop for Bracket<'_> {
     fn drop(&mut self) {
-        if let Err(failure) = self.put_back() {
+        if let Some(lost) = self.put_back() {
             let object = Object::nameless(ObjectKind::Context);
-            self.driver.warn(CudaWarning::mode_not_restored(failure, object, "relaxed"));
+            self.driver.warn(lost.warning(object, Fate::Unknown));
         }
     }
 }

@@ -23,7 +23,7 @@
 mod bracket;
 mod outcome;
 
-pub use bracket::{neutral, relaxed};
+pub use bracket::{ModeLost, neutral, relaxed};
 pub use outcome::{Lost, Outcome};
 
 use crate::{
@@ -82,6 +82,12 @@ fn set(calls: Calls<'_>, raw: CUcontext) -> Result<(), Failure> {
     unsafe { calls.cuCtxSetCurrent(raw) }
 }
 
+/// Whether this thread runs a callback of the driver, ours or not: there every call is refused (measured).
+#[cold]
+pub(crate) fn is_in_callback(calls: Calls<'_>) -> bool {
+    current(calls).is_err_and(|failure| failure.status == CUresult::NOT_PERMITTED)
+}
+
 /// An activation that failed: the operation isn't run.
 struct Stuck {
     failure: Failure,
@@ -131,7 +137,8 @@ impl<'a> Switch<'a> {
         // A call that was carried out may still answer a failure: put back what it moved.
         let lost = match ask(calls) {
             now if now == Current::of(previous) => None,
-            now @ Current::Unknown(_) => Some(Lost { restore: None, now }),
+            // Set again unseen, which changes nothing where nothing was moved.
+            now @ Current::Unknown(_) => Some(Lost { restore: set(calls, previous).err(), now }),
             _ => put_back(calls, previous),
         };
         Err(Stuck { failure, lost })
@@ -202,6 +209,7 @@ pub fn run<T>(
     target: Target<'_>,
     operation: impl FnOnce(Calls<'_>) -> Result<T, Failure>,
 ) -> Result<T> {
+    target.driver.callable()?;
     answered(target.driver, within(target, operation))
 }
 
@@ -235,7 +243,7 @@ pub fn run_on_device<T>(
     operation: impl Fn(Calls<'_>) -> Result<T, Failure>,
 ) -> Result<T> {
     let driver = target.driver;
-    let calls = driver.calls();
+    let calls = driver.callable()?;
     if driver.uses_several_devices() {
         let switch = Switch::from_other(calls, target.raw);
         return answered(driver, switch.map(|switch| after(target, switch, operation)));
@@ -260,8 +268,7 @@ fn once_more<T>(
         Ok(Switch { previous: None, .. }) => Err(driver.error(first)),
         Ok(switch) => answered(driver, Ok(after(target, switch, operation))),
         Err(stuck) => {
-            let note = Note::Text(stuck.failure.to_string().into());
-            let error = driver.error(first).with_note(note);
+            let error = driver.error(first).with_note(Note::Failed(stuck.failure));
             Err(match stuck.lost {
                 Some(lost) => lost.note_on(error),
                 None => error,
@@ -307,6 +314,7 @@ pub fn create<T: Copy>(
     operation: impl FnOnce(Calls<'_>) -> Result<T, Failure>,
     undo: Undo<impl FnOnce(Calls<'_>, T) -> Result<(), Failure>, impl FnOnce(T) -> u64>,
 ) -> Result<T> {
+    target.driver.callable()?;
     match within(target, operation) {
         Ok((Ok(value), None)) => Ok(value),
         Ok((Ok(value), Some(lost))) => Err(undone(target, value, lost, undo)),
@@ -335,16 +343,15 @@ fn undone<T: Copy>(
     undo: Undo<impl FnOnce(Calls<'_>, T) -> Result<(), Failure>, impl FnOnce(T) -> u64>,
 ) -> Error {
     let safe = undo.columns.context != ContextUse::Owner || lost.now == Current::of(target.raw);
-    let note = if safe {
-        (undo.destroy)(target.driver.calls(), value).err().map(Note::UndoFailed)
-    } else {
-        Some(Note::Leaked { raw: (undo.raw)(value) })
-    };
     let error = lost.into_error(target.driver);
-    match note {
-        Some(note) => error.with_note(note),
-        None => error,
+    let raw = (undo.raw)(value);
+    if !safe {
+        return error.with_note(Note::Leaked { raw });
     }
+    let outcome = relaxed(target.driver.calls(), undo.columns, |calls| {
+        Outcome::of((undo.destroy)(calls, value))
+    });
+    outcome.note_undo(error, raw)
 }
 
 /// Destroys an object: activates its context if the destroy needs it, brackets a capture-unsafe destroy with the
@@ -360,12 +367,12 @@ pub fn cleanup(
 ) -> Outcome {
     relaxed(driver.calls(), columns, |calls| {
         let Some(owner) = owner.filter(|_| columns.context == ContextUse::Owner) else {
-            return Outcome { operation: destroy(calls).err(), ..Outcome::default() };
+            return Outcome::of(destroy(calls));
         };
         match within(Target { driver, raw: owner }, destroy) {
-            Ok((result, lost)) => Outcome { operation: result.err(), lost, ..Outcome::default() },
+            Ok((result, lost)) => Outcome { lost, ..Outcome::of(result) },
             Err(Stuck { failure, lost }) => {
-                Outcome { activate: Some(failure), lost, ..Outcome::default() }
+                Outcome { activate: Some(failure), skipped: true, lost, ..Outcome::default() }
             }
         }
     })
@@ -383,50 +390,72 @@ pub fn create_context(
     driver: &Driver,
     operation: impl FnOnce(Calls<'_>, &mut CUcontext) -> Result<(), Failure>,
 ) -> Result<CUcontext> {
-    let calls = driver.calls();
+    let calls = driver.callable()?;
     let before = current(calls).map_err(|failure| driver.error(failure))?;
     let mut new = CUcontext::NULL;
     if let Err(failure) = operation(calls, &mut new) {
-        return Err(orphaned(driver, failure, before, new));
+        return Err(orphaned(driver, driver.error(failure), before, new));
     }
+    match pop(calls) {
+        Ok(_) => Ok(new),
+        Err(failure) => {
+            let undo = end(calls, new);
+            let lost = Lost { restore: Some(failure), now: ask(calls) };
+            Err(note_undo(lost.into_error(driver), undo))
+        }
+    }
+}
+
+fn pop(calls: Calls<'_>) -> Result<CUcontext, Failure> {
     let mut popped = CUcontext::NULL;
     // SAFETY: *pointers*: `popped` is a live local.
-    let Err(failure) = (unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) }) else {
-        return Ok(new);
-    };
-    // SAFETY: *handles*: made above, and given to nobody.
-    let undo = unsafe { calls.cuCtxDestroy_v2(new) };
-    let lost = Lost { restore: Some(failure), now: ask(calls) };
-    let error = lost.into_error(driver);
-    Err(match undo {
+    unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) }?;
+    Ok(popped)
+}
+
+/// Ends a context that a creation just made. Where it is current, that pops it.
+fn end(calls: Calls<'_>, new: CUcontext) -> Result<(), Failure> {
+    // SAFETY: *handles*: the creation named this context, and it was given to nobody.
+    unsafe { calls.cuCtxDestroy_v2(new) }
+}
+
+fn note_undo(error: Error, undo: Result<(), Failure>) -> Error {
+    match undo {
         Ok(()) => error,
         Err(failure) => error.with_note(Note::UndoFailed(failure)),
-    })
+    }
 }
 
 /// The creation failed; whatever it pushed all the same is taken off the stack and ended.
 #[cold]
-fn orphaned(driver: &Driver, failure: Failure, before: CUcontext, new: CUcontext) -> Error {
+fn orphaned(driver: &Driver, error: Error, before: CUcontext, new: CUcontext) -> Error {
     let calls = driver.calls();
-    let error = driver.error(failure);
     let now = ask(calls);
-    if now == Current::of(before) {
-        return error;
+    let (error, is_unknown) = match now {
+        Current::Unknown(_) if new.is_null() => return Lost { restore: None, now }.note_on(error),
+        Current::Unknown(failure) => (error.with_note(Note::Failed(failure)), true),
+        now if now == Current::of(before) => return error,
+        _ => (error, false),
+    };
+    let popped = match pop(calls) {
+        Ok(popped) => popped,
+        Err(failure) if now == Current::of(new) => {
+            let undo = end(calls, new);
+            let lost = Lost { restore: Some(failure), now: ask(calls) };
+            return note_undo(lost.note_on(error), undo);
+        }
+        Err(failure) => return Lost { restore: Some(failure), now: ask(calls) }.note_on(error),
+    };
+    if popped == new {
+        return note_undo(error, end(calls, new));
     }
-    if let Current::Unknown(_) = now {
-        return Lost { restore: None, now }.note_on(error);
-    }
-    let mut popped = CUcontext::NULL;
-    // SAFETY: *pointers*: `popped` is a live local.
-    if let Err(pop) = unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) } {
-        return Lost { restore: Some(pop), now: ask(calls) }.note_on(error);
-    }
-    if popped.is_null() || popped != new {
+    if !is_unknown {
         return error.with_note(Note::Leaked { raw: popped.addr() as u64 });
     }
-    // SAFETY: *handles*: the failing creation named this context and pushed it; it was given to nobody.
-    match unsafe { calls.cuCtxDestroy_v2(popped) } {
+    // It was the caller's: nothing was pushed.
+    // SAFETY: *handles*: it was on the stack a moment ago.
+    match unsafe { calls.cuCtxPushCurrent_v2(popped) } {
         Ok(()) => error,
-        Err(undo) => error.with_note(Note::UndoFailed(undo)),
+        Err(failure) => Lost { restore: Some(failure), now: ask(calls) }.note_on(error),
     }
 }

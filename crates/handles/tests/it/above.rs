@@ -7,7 +7,7 @@ use cuhold_driver_sys::{
     ffi::{CUcontext, CUstreamCaptureMode},
 };
 use cuhold_handles::{
-    Context, ContextFlags, CudaWarning, Current, Device, Driver, Error, Fate, Note, Object,
+    Closed, Context, ContextFlags, CudaWarning, Current, Device, Driver, Error, Fate, Note, Object,
     ObjectKind, extra::ContextExtra, scope,
 };
 use cuhold_testkit::{Kit, run, run_with};
@@ -70,27 +70,44 @@ fn where_relaxed_mode_is_refused_a_neutral_operation_is_not_run() {
     }
 }
 
+/// Puts the thread's mode back where a test left it relaxed.
+#[expect(unsafe_code, reason = "asks the driver")]
+fn put_back(t: &Kit) {
+    t.faults().disarm();
+    let mut mode = GLOBAL;
+    // SAFETY: *pointers*: a live local.
+    unsafe { t.driver().calls().cuThreadExchangeStreamCaptureMode(&raw mut mode) }.unwrap();
+}
+
 #[test]
 fn where_the_mode_is_not_put_back_what_was_made_is_undone_and_the_note_says_so() {
-    run(|t| {
-        t.faults().arm(Fault::done_but_failed(E).on(EXCHANGE).nth(2));
-        let error = scope::neutral(t.driver(), || Ok(7), completed).unwrap_err();
-        let failure = Failure { call: EXCHANGE, status: E };
-        assert_eq!(error.notes(), [Note::ModeNotRestored(failure)]);
-        assert_eq!((error.is(E), error.completed()), (true, Some(1)));
-    });
+    let failure = Failure { call: EXCHANGE, status: E };
+    let left = vec![Note::ModeNotRestored(failure)];
+    for (effect, notes) in [(Effect::Refused(E), left), (Effect::DoneButFailed(E), Vec::new())] {
+        run(|t| {
+            t.faults().arm(Fault::new(effect).on(EXCHANGE).nth(2));
+            let error = scope::neutral(t.driver(), || Ok(7), completed).unwrap_err();
+            assert_eq!(error.notes(), notes);
+            assert_eq!((error.is(E), error.completed()), (true, Some(1)));
+            put_back(t);
+        });
+    }
 }
 
 #[test]
 fn a_failing_neutral_operation_keeps_its_error_in_front_of_the_mode_s() {
-    run(|t| {
-        t.faults().arm(Fault::done_but_failed(E).on(EXCHANGE).nth(2));
-        let failing = || Err::<i32, _>(Error::state("first"));
-        let error = scope::neutral(t.driver(), failing, completed).unwrap_err();
-        let failure = Failure { call: EXCHANGE, status: E };
-        assert_eq!(error.notes(), [Note::ModeNotRestored(failure)]);
-        assert_eq!((error.status(), error.completed()), (None, None));
-    });
+    let failure = Failure { call: EXCHANGE, status: E };
+    let (left, back) = (Note::ModeNotRestored(failure), Note::Failed(failure));
+    for (effect, note) in [(Effect::Refused(E), left), (Effect::DoneButFailed(E), back)] {
+        run(|t| {
+            t.faults().arm(Fault::new(effect).on(EXCHANGE).nth(2));
+            let failing = || Err::<i32, _>(Error::state("first"));
+            let error = scope::neutral(t.driver(), failing, completed).unwrap_err();
+            assert_eq!(error.notes(), [note]);
+            assert_eq!((error.status(), error.completed()), (None, None));
+            put_back(t);
+        });
+    }
 }
 
 #[test]
@@ -257,7 +274,7 @@ fn what_is_kept_for_a_primary_context_is_shared_by_its_devices_and_ends_with_the
     drop(driver.reports().set_sink(cuhold_handles::Sink::new(move |_| {
         ear.fetch_add(1, Ordering::SeqCst);
     })));
-    drop(driver);
+    assert_eq!(driver.close().unwrap(), Closed::Destroyed);
     assert_eq!((ended.load(Ordering::SeqCst), heard.load(Ordering::SeqCst)), (1, 1));
 }
 

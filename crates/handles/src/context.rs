@@ -24,8 +24,8 @@ use std::{fmt, ptr};
 /// How a context came to be, which is how it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Origin {
-    /// The driver value keeps its retain: ending a handle ends nothing.
-    Kept,
+    /// The driver value keeps its retain, of this number: ending a handle ends nothing.
+    Kept(u64),
     /// This block holds a retain of its own.
     Retained,
     /// Made by `cuCtxCreate`.
@@ -62,8 +62,8 @@ impl ContextDeps {
 
 impl Drop for ContextDeps {
     fn drop(&mut self) {
-        if self.origin == Origin::Kept {
-            Primaries::leave(&self.driver, self.device);
+        if let Origin::Kept(id) = self.origin {
+            Primaries::leave(&self.driver, self.device, id);
         }
     }
 }
@@ -93,7 +93,7 @@ unsafe impl Resource for ContextRes {
             Origin::Created => unsafe { calls.cuCtxDestroy_v2(raw) },
             // SAFETY: gives back the one retain that this block holds.
             Origin::Retained => unsafe { calls.cuDevicePrimaryCtxRelease_v2(deps.device) },
-            Origin::Kept | Origin::Foreign => Ok(()),
+            Origin::Kept(_) | Origin::Foreign => Ok(()),
         }
     }
 }
@@ -167,7 +167,8 @@ impl Context {
     /// The device's primary context, kept by the driver.
     pub(crate) fn primary(driver: &Driver, device: CUdevice) -> Result<Self> {
         let primary = Primaries::acquire(driver, device)?;
-        let deps = ContextDeps::with_extras(driver, device, Origin::Kept, primary.extras);
+        let origin = Origin::Kept(primary.id);
+        let deps = ContextDeps::with_extras(driver, device, origin, primary.extras);
         Ok(Self(Handle::alias(primary.raw, deps, primary.id)))
     }
 
@@ -313,9 +314,28 @@ impl Context {
         self.0.close().map_err(|Refused { error, value }| Refused::new(error, value.map(Self)))
     }
 
-    /// Whether this is the only handle of its block.
-    pub(crate) fn is_unique(&self) -> bool {
-        self.0.is_unique()
+    /// Ends the retain behind this handle, if nothing else refers to it: the driver's, or this handle's own.
+    pub(crate) fn release_primary(self) -> Result<Closed, Refused<Option<Self>>> {
+        let Origin::Kept(id) = self.0.deps().origin else { return self.close() };
+        if !self.0.is_unique() {
+            return Ok(Closed::StillShared);
+        }
+        match Primaries::release(self.driver(), self.device(), id) {
+            Ok(true) => Ok(Closed::Destroyed),
+            Ok(false) => Ok(Closed::StillShared),
+            Err(error) if error.call().is_some() => Err(Refused::new(error, None)),
+            Err(error) => Err(Refused::new(error, Some(self))),
+        }
+    }
+
+    /// Whether both are the same context of the same driver, through whatever handles.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.as_raw() == other.as_raw() && self.driver().same(other.driver())
+    }
+
+    /// The object's number, unique in its driver.
+    pub(crate) fn id(&self) -> u64 {
+        self.0.id()
     }
 }
 

@@ -125,7 +125,8 @@ impl Device {
         call: impl FnOnce(Calls<'_>, &mut T) -> Result<(), Failure>,
     ) -> Result<T> {
         let mut out = out;
-        call(self.driver().calls(), &mut out).map_err(|failure| self.driver().error(failure))?;
+        call(self.driver().callable()?, &mut out)
+            .map_err(|failure| self.driver().error(failure))?;
         Ok(out)
     }
 
@@ -258,7 +259,7 @@ impl Device {
         // Never left again, so the driver keeps it to its end.
         Primaries::acquire(driver, self.raw())?;
         // SAFETY: *handles*: live as long as the driver, which keeps it.
-        unsafe { driver.calls().cuCtxSetCurrent(self.context.as_raw()) }
+        unsafe { driver.callable()?.cuCtxSetCurrent(self.context.as_raw()) }
             .map_err(|failure| driver.error(failure))
     }
 
@@ -272,8 +273,8 @@ impl Device {
         self.context.with_current(foreign)
     }
 
-    /// Gives up the driver's retain of this device's primary context: if no other library holds one, the context ends,
-    /// which waits for its work.
+    /// Gives up the retain of this device's primary context, the driver's or with [`Retention::UntilLast`] this handle's
+    /// own: if no other library holds one, the context ends, which waits for its work.
     ///
     /// `Ok(StillShared)`: other handles of the context are alive (clones of this device, its streams, …), or it was made
     /// current for good; nothing was released.
@@ -284,15 +285,10 @@ impl Device {
     /// [`Refused`] with the call's failure; with the device where the driver wasn't asked.
     #[doc(alias = "cuDevicePrimaryCtxRelease")]
     pub fn release_primary(self) -> Result<Closed, Refused<Option<Self>>> {
-        if !self.context.is_unique() {
-            return Ok(Closed::StillShared);
-        }
-        match Primaries::release(self.driver(), self.raw(), 1) {
-            Ok(true) => Ok(Closed::Destroyed),
-            Ok(false) => Ok(Closed::StillShared),
-            Err(error) if error.call().is_some() => Err(Refused::new(error, None)),
-            Err(error) => Err(Refused::new(error, Some(self))),
-        }
+        let Self { context, ordinal } = self;
+        context.release_primary().map_err(|Refused { error, value }| {
+            Refused::new(error, value.map(|context| Self { context, ordinal }))
+        })
     }
 }
 

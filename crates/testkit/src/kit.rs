@@ -3,7 +3,7 @@
 use crate::{kernels, stack};
 use cuhold_driver_sim::{Sim, SimOptions};
 use cuhold_driver_sys::{CallCounts, CallLog, Entry, Faults, Hooked, ffi::CUcontext};
-use cuhold_handles::{Context, Device, Driver, Library};
+use cuhold_handles::{Closed, Context, Device, Driver, Library};
 use std::{
     env, fmt,
     sync::Arc,
@@ -198,6 +198,8 @@ fn with_driver(make: impl FnOnce(Hooks) -> Driver, sim: Option<Sim>, body: impl 
     assert_eq!(driver.reclaim().pending(), 0, "objects are left on the reclaimer's list");
     drop(kit);
     settle(&driver);
+    let closed = driver.close().unwrap();
+    assert_eq!(closed, Closed::Destroyed, "objects of this driver are still alive");
 }
 
 /// Waits until nothing but `driver` itself holds the driver: a reclaimer's thread may do so a moment longer.

@@ -1,8 +1,9 @@
 //! The driver as a value: everything that has state hangs on it.
 
-#![expect(unsafe_code, reason = "initializes the driver and retains primary contexts")]
+#![expect(unsafe_code, reason = "initializes the driver; its last value takes it out of itself")]
 
 mod devices;
+mod end;
 mod loading;
 mod primary;
 mod verify;
@@ -12,9 +13,11 @@ pub use verify::Verified;
 
 use crate::{
     callback,
-    error::{Error, Result},
+    error::{Error, Refused, Result},
     reclaim::Reclaim,
     report::{CudaWarning, Reports},
+    resource::Closed,
+    stream::Waiting,
 };
 use crossbeam::utils::CachePadded;
 use cuhold_driver_sys::{
@@ -22,7 +25,8 @@ use cuhold_driver_sys::{
 };
 use devices::Devices;
 use std::{
-    fmt, ptr,
+    fmt,
+    mem::ManuallyDrop,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -35,6 +39,9 @@ use std::{
 /// [channel](Self::reports). There is no global current driver: many live in one process, and objects of two never meet
 /// in one call (`Err`, before any call is made).
 ///
+/// With its last value it ends: the primary contexts that it kept are released. That may wait for the GPU, so that a
+/// `Drop` leaves it to the [reclaimer](Self::reclaim)'s thread; [`close`](Self::close) makes it here and now.
+///
 /// # Examples
 /// ```
 /// use cuhold_handles::{Device, Driver};
@@ -45,7 +52,7 @@ use std::{
 /// # Ok::<(), cuhold_handles::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Driver(Arc<Shared>);
+pub struct Driver(ManuallyDrop<Arc<Shared>>);
 
 pub(crate) struct Shared {
     api: Box<dyn DriverApi>,
@@ -53,6 +60,7 @@ pub(crate) struct Shared {
     reports: Reports,
     reclaim: Reclaim,
     primaries: Primaries,
+    waiting: Waiting,
     /// Away from the pointer that every call reads: creating threads write it.
     ids: CachePadded<AtomicU64>,
     devices: Devices,
@@ -69,7 +77,7 @@ impl Driver {
     ///
     /// Calls nothing: the driver is initialized with the first [`Device`](crate::Device).
     pub fn from_api(api: impl DriverApi) -> Self {
-        Self(Arc::new_cyclic(|weak: &Weak<Shared>| {
+        Self::of(Arc::new_cyclic(|weak: &Weak<Shared>| {
             let settled = weak.clone();
             let reports = Reports::new();
             reports.set_settle(Box::new(move || {
@@ -83,12 +91,17 @@ impl Driver {
                 reports,
                 reclaim: Reclaim::new(weak.clone()),
                 primaries: Primaries::default(),
+                waiting: Waiting::default(),
                 ids: CachePadded::new(AtomicU64::new(1)),
                 devices: Devices::default(),
                 initialized: AtomicBool::new(false),
                 lost: AtomicBool::new(false),
             }
         }))
+    }
+
+    fn of(shared: Arc<Shared>) -> Self {
+        Self(ManuallyDrop::new(shared))
     }
 
     /// A second driver over the same functions, with a channel, a reclaimer and primary contexts of its own. Objects of
@@ -122,6 +135,13 @@ impl Driver {
         Calls::new(self.api())
     }
 
+    /// The same, unless this thread runs a callback of the driver, where no call may be made.
+    #[doc(hidden)]
+    #[inline]
+    pub fn callable(&self) -> Result<Calls<'_>> {
+        if callback::inside() { Err(Error::in_callback()) } else { Ok(self.calls()) }
+    }
+
     /// The report channel: where failures go that can't be returned.
     #[must_use]
     pub fn reports(&self) -> &Reports {
@@ -138,8 +158,12 @@ impl Driver {
         &self.0.primaries
     }
 
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.0.waiting
+    }
+
     pub(crate) fn upgrade(weak: &Weak<Shared>) -> Option<Self> {
-        weak.upgrade().map(Self)
+        weak.upgrade().map(Self::of)
     }
 
     /// Whether both are the same driver.
@@ -180,7 +204,7 @@ impl Driver {
     pub fn version(&self) -> Result<Version> {
         let mut version = 0;
         // SAFETY: *pointers*: `version` is a live local.
-        unsafe { self.calls().cuDriverGetVersion(&raw mut version) }
+        unsafe { self.callable()?.cuDriverGetVersion(&raw mut version) }
             .map_err(|failure| self.error(failure))?;
         Ok(Version(version))
     }
@@ -198,6 +222,30 @@ impl Driver {
         unsafe { self.calls().cuDeviceGetCount(&raw mut count) }
             .map_err(|failure| self.error(failure))?;
         Ok(count.unsigned_abs())
+    }
+
+    /// Ends the driver here and now, if this is its last value and no object of it is alive: gives back the primary
+    /// contexts that it kept, and waits for their work where nobody else keeps them.
+    ///
+    /// Calls `cuDevicePrimaryCtxRelease` for each device that was used.
+    ///
+    /// # Errors
+    /// [`Refused`] with the first call's failure, those of further devices as notes; with the driver inside a callback
+    /// and in a forked child, where no call is made.
+    #[doc(alias = "cuDevicePrimaryCtxRelease")]
+    pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        if let Err(error) = self.check_callable() {
+            return Err(Refused::new(error, Some(self)));
+        }
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: `this` is never dropped.
+        match Arc::into_inner(unsafe { ManuallyDrop::take(&mut this.0) }) {
+            None => Ok(Closed::StillShared),
+            Some(last) => match end::here(last) {
+                None => Ok(Closed::Destroyed),
+                Some(error) => Err(Refused::new(error, None)),
+            },
+        }
     }
 
     /// Initializes the driver, once; a failure isn't remembered.
@@ -240,7 +288,7 @@ impl Driver {
     pub fn error(&self, failure: Failure) -> Error {
         self.note_fatal(failure.status);
         if failure.status == CUresult::NOT_INITIALIZED && self.api().life() == Life::Forked {
-            return Error::forked();
+            return Error::forked().with_call(failure.call);
         }
         failure.into()
     }
@@ -286,17 +334,12 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for Driver {
+    #[inline]
     fn drop(&mut self) {
-        self.reclaim.end();
-        // No object of this driver is left: whatever is retained is ours alone to release.
-        for (ordinal, primary) in self.primaries.take() {
-            primary.extras.end(Calls::new(&*self.api), &mut |warning| self.raise(warning));
-            // SAFETY: the driver retained this device's primary context itself, once.
-            let result = unsafe { Calls::new(&*self.api).cuDevicePrimaryCtxRelease_v2(ordinal) };
-            if let Err(failure) = result {
-                self.raise(primary::release_failed(failure, primary.raw));
-            }
+        // SAFETY: taken once: this is the drop.
+        if let Some(last) = Arc::into_inner(unsafe { ManuallyDrop::take(&mut self.0) }) {
+            end::of(last);
         }
     }
 }
@@ -311,7 +354,7 @@ impl Eq for Driver {}
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Driver").field(&ptr::from_ref(&*self.0)).finish()
+        f.debug_tuple("Driver").field(&Arc::as_ptr(&self.0)).finish()
     }
 }
 

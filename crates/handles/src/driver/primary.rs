@@ -9,10 +9,8 @@ use super::Driver;
 use crate::{
     error::{Error, Result},
     extra::Extras,
-    object::{Object, ObjectKind},
-    report::{CudaWarning, Fate},
 };
-use cuhold_driver_sys::{Failure, ffi::*};
+use cuhold_driver_sys::ffi::*;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -33,49 +31,88 @@ pub(crate) struct Primary {
 pub(crate) struct Primaries(Mutex<BTreeMap<CUdevice, Primary>>);
 
 impl Primaries {
-    /// Takes all of them, for release.
+    /// Whether none is retained. Takes no lock.
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.0.get_mut().is_empty()
+    }
+
+    /// Takes all of them, for release. Takes no lock.
     pub(super) fn take(&mut self) -> BTreeMap<CUdevice, Primary> {
         std::mem::take(self.0.get_mut())
     }
 
-    /// The device's primary context, retained if it isn't yet, with one more user.
-    ///
-    /// Calls `cuDevicePrimaryCtxRetain`, the first time.
-    pub(crate) fn acquire(driver: &Driver, device: CUdevice) -> Result<Primary> {
-        driver.check_callable()?;
-        let mut map = driver.primaries().0.lock();
-        if let Some(primary) = map.get_mut(&device) {
-            primary.users += 1;
-            return Ok(primary.clone());
-        }
-        let mut raw = CUcontext::NULL;
-        // SAFETY: *pointers*: `raw` is a live local. The call doesn't wait for the GPU, so the lock may be held.
-        unsafe { driver.calls().cuDevicePrimaryCtxRetain(&raw mut raw, device) }
-            .map_err(|failure| driver.error(failure))?;
-        let primary = Primary { raw, id: driver.next_id(), extras: Extras::default(), users: 1 };
-        map.insert(device, primary.clone());
-        Ok(primary)
+    /// One more user of the device's primary context, if it is retained.
+    fn join(&self, device: CUdevice) -> Option<Primary> {
+        let mut map = self.0.lock();
+        let primary = map.get_mut(&device)?;
+        primary.users += 1;
+        Some(primary.clone())
     }
 
-    /// One user less. In a forked child nothing is counted: the lock may be the parent's.
-    pub(crate) fn leave(driver: &Driver, device: CUdevice) {
+    /// As [`join`](Self::join), else it is `new`. Says whether it is.
+    fn join_or_insert(&self, device: CUdevice, new: Primary) -> (Primary, bool) {
+        let mut map = self.0.lock();
+        match map.get_mut(&device) {
+            Some(primary) => {
+                primary.users += 1;
+                (primary.clone(), false)
+            }
+            None => {
+                map.insert(device, new.clone());
+                (new, true)
+            }
+        }
+    }
+
+    /// The device's primary context, retained if it isn't yet, with one more user.
+    ///
+    /// Calls `cuDevicePrimaryCtxRetain`, the first time. No lock is held meanwhile, since a hook may run (P9): of two
+    /// threads that retain at once, the second gives its retain back by `cuDevicePrimaryCtxRelease`.
+    pub(crate) fn acquire(driver: &Driver, device: CUdevice) -> Result<Primary> {
+        driver.check_callable()?;
+        if let Some(primary) = driver.primaries().join(device) {
+            return Ok(primary);
+        }
+        let mut raw = CUcontext::NULL;
+        // SAFETY: *pointers*: `raw` is a live local.
+        unsafe { driver.calls().cuDevicePrimaryCtxRetain(&raw mut raw, device) }
+            .map_err(|failure| driver.error(failure))?;
+        let new = Primary { raw, id: driver.next_id(), extras: Extras::default(), users: 1 };
+        let (primary, kept) = driver.primaries().join_or_insert(device, new);
+        if kept {
+            return Ok(primary);
+        }
+        // SAFETY: the retain taken above; the other one keeps the context.
+        match unsafe { driver.calls().cuDevicePrimaryCtxRelease_v2(device) } {
+            Ok(()) => Ok(primary),
+            Err(failure) => {
+                Self::leave(driver, device, primary.id);
+                Err(driver.error(failure))
+            }
+        }
+    }
+
+    /// One user less of the retain with this number. In a forked child nothing is counted: the lock may be the
+    /// parent's.
+    pub(crate) fn leave(driver: &Driver, device: CUdevice, id: u64) {
         if driver.check_callable().is_err() {
             return;
         }
-        if let Some(primary) = driver.primaries().0.lock().get_mut(&device) {
+        let mut map = driver.primaries().0.lock();
+        if let Some(primary) = map.get_mut(&device).filter(|primary| primary.id == id) {
             primary.users = primary.users.saturating_sub(1);
         }
     }
 
-    /// Releases the driver's retain, if nobody but `users` refers to the context.
+    /// Releases the retain with this number, if it has one user at most. `false`: it has more.
     ///
     /// Calls `cuDevicePrimaryCtxRelease`.
-    pub(crate) fn release(driver: &Driver, device: CUdevice, users: usize) -> Result<bool> {
+    pub(crate) fn release(driver: &Driver, device: CUdevice, id: u64) -> Result<bool> {
         driver.check_callable()?;
         let primary = {
             let mut map = driver.primaries().0.lock();
-            match map.get(&device) {
-                Some(primary) if primary.users <= users => map.remove(&device),
+            match map.get(&device).filter(|primary| primary.id == id) {
+                Some(primary) if primary.users <= 1 => map.remove(&device),
                 Some(_) => return Ok(false),
                 None => {
                     return Err(Error::state("the primary context isn't retained by this driver"));
@@ -90,10 +127,4 @@ impl Primaries {
             .map_err(|failure| driver.error(failure))?;
         Ok(true)
     }
-}
-
-/// The warning of a primary context that couldn't be released when its driver ended.
-pub(super) fn release_failed(failure: Failure, raw: CUcontext) -> CudaWarning {
-    let object = Object { kind: ObjectKind::PrimaryContext, raw: raw.addr() as u64, id: 0 };
-    CudaWarning::failed(failure, object, Fate::Unknown)
 }

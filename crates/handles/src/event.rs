@@ -13,7 +13,7 @@ use crate::{
     scope::{self, Undo},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
-use std::fmt;
+use std::{fmt, sync::atomic::Ordering};
 
 /// The resource behind [`Event`].
 #[derive(Debug)]
@@ -37,6 +37,9 @@ unsafe impl Resource for EventRes {
         unsafe { calls.cuEventDestroy_v2(raw) }
     }
 }
+
+/// Bit of the state word: others may record the event, or it was recorded on a stream that others may capture.
+const EXPOSED: u32 = 1;
 
 /// How an event is made. The default has no timing, which is cheaper, and spins in [`Event::synchronize`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -125,7 +128,7 @@ impl Event {
     /// # Safety
     /// `raw` is a live event of this context that nobody else ends.
     pub unsafe fn from_raw(context: &Context, raw: CUevent) -> Result<Self> {
-        Ok(Self(Handle::own(not_null(raw, "event")?, context.clone())))
+        Ok(Self::exposed(Handle::own(not_null(raw, "event")?, context.clone())))
     }
 
     /// Refers to an event that somebody else ends; `owner` is kept alive as long.
@@ -142,14 +145,40 @@ impl Event {
         raw: CUevent,
         owner: Option<Owner>,
     ) -> Result<Self> {
-        Ok(Self(Handle::borrow(not_null(raw, "event")?, context.clone(), owner)))
+        Ok(Self::exposed(Handle::borrow(not_null(raw, "event")?, context.clone(), owner)))
     }
 
-    /// The driver's handle, which stays this value's.
+    fn exposed(handle: Handle<EventRes>) -> Self {
+        let event = Self(handle);
+        event.expose();
+        event
+    }
+
+    /// From here on the event may stand for work of a capture.
+    pub(crate) fn expose(&self) {
+        self.0.state().fetch_or(EXPOSED, Ordering::Relaxed);
+    }
+
+    /// Whether the event may stand for work of a capture.
+    #[inline]
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.0.state().load(Ordering::Relaxed) & EXPOSED != 0
+    }
+
+    /// The driver's handle, which stays this value's. From here on others may record the event.
     ///
     /// Calls nothing.
     #[must_use]
     pub fn as_raw(&self) -> CUevent {
+        self.expose();
+        self.0.raw()
+    }
+
+    /// The driver's handle for a call of ours, which exposes nothing.
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub fn raw(&self) -> CUevent {
         self.0.raw()
     }
 
@@ -178,7 +207,7 @@ impl Event {
     #[doc(alias = "cuEventQuery")]
     pub fn is_done(&self) -> Result<bool> {
         // SAFETY: *handles*: this handle's event.
-        match unsafe { self.driver().calls().cuEventQuery(self.as_raw()) } {
+        match unsafe { self.driver().callable()?.cuEventQuery(self.raw()) } {
             Ok(()) => Ok(true),
             Err(Failure { status: CUresult::NOT_READY, .. }) => Ok(false),
             Err(failure) => Err(self.driver().error(failure)),
@@ -194,7 +223,7 @@ impl Event {
     #[doc(alias = "cuEventSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: *handles*: this handle's event.
-        unsafe { self.driver().calls().cuEventSynchronize(self.as_raw()) }
+        unsafe { self.driver().callable()?.cuEventSynchronize(self.raw()) }
             .map_err(|failure| self.driver().error(failure))
     }
 
@@ -208,13 +237,14 @@ impl Event {
     #[doc(alias = "cuEventElapsedTime")]
     pub fn elapsed_ms_since(&self, earlier: &Self) -> Result<Option<f32>> {
         self.driver().check_same(earlier.driver(), "earlier")?;
+        self.driver().callable()?;
         let mut ms = 0.0;
         let result = self.driver().newest(
             &mut ms,
             // SAFETY: *pointers*: exclusive; *handles*: both handles' events.
-            |calls, ms| unsafe { calls.cuEventElapsedTime_v2(ms, earlier.as_raw(), self.as_raw()) },
+            |calls, ms| unsafe { calls.cuEventElapsedTime_v2(ms, earlier.raw(), self.raw()) },
             // SAFETY: as above.
-            |calls, ms| unsafe { calls.cuEventElapsedTime(ms, earlier.as_raw(), self.as_raw()) },
+            |calls, ms| unsafe { calls.cuEventElapsedTime(ms, earlier.raw(), self.raw()) },
         );
         match result {
             Ok(()) => Ok(Some(ms)),

@@ -120,7 +120,7 @@ impl Kernel {
         let mut value = 0;
         // SAFETY: *pointers*: a live local; *handles*: this handle's kernel.
         unsafe {
-            self.driver().calls().cuKernelGetAttribute(
+            self.driver().callable()?.cuKernelGetAttribute(
                 &raw mut value,
                 attribute,
                 self.as_raw(),

@@ -100,7 +100,11 @@ impl Library {
         let mut raw = CUkernel::NULL;
         // SAFETY: *pointers*: a live local and a C string; *handles*: this handle's library.
         unsafe {
-            self.driver().calls().cuLibraryGetKernel(&raw mut raw, self.as_raw(), c_name.as_ptr())
+            self.driver().callable()?.cuLibraryGetKernel(
+                &raw mut raw,
+                self.as_raw(),
+                c_name.as_ptr(),
+            )
         }
         .map_err(|failure| self.driver().error(failure))?;
         Kernel::new(self, raw, name)

@@ -237,7 +237,8 @@ impl Function {
         args: A,
     ) -> Result<()> {
         let stream = stream.as_stream();
-        if stream.context() != self.module().context() {
+        self.0.driver().check_same(stream.driver(), "stream")?;
+        if !stream.context().is_same(self.module().context()) {
             return Err(Error::argument(
                 "stream: it is of another context than the function's module",
             ));

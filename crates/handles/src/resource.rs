@@ -12,8 +12,9 @@
 //! |---|---|
 //! | on an application thread | the destroy, under [`scope::cleanup`]; then the dependencies; then the warnings |
 //! | the same, but the destroy may wait for the GPU | the block itself goes on the reclaimer's list |
-//! | inside a callback of the driver | the same: no call, no lock, no allocation |
-//! | in a forked child | nothing: memory is let go, silently |
+//! | inside a callback of the driver | the same, whatever it is: no call, no lock, no allocation |
+//! | inside a callback that isn't ours | the same, once the driver has answered that it may not be called there |
+//! | in a forked child | no call: memory is let go, silently |
 //!
 //! A block holds its own list record, so handing it to the reclaimer allocates nothing and can't fail. Foreign values
 //! (owners) are dropped inside `catch_unwind`: drop glue that panics while unwinding would abort the process.
@@ -151,26 +152,27 @@ impl<R: Resource> Block<R> {
         Object { kind: R::KIND, raw: self.raw.addr(), id: self.id }
     }
 
+    /// The call that is to end the object, if there is one to make.
+    fn ending(&self) -> Option<Call> {
+        R::DESTROY.filter(|_| !self.has(BORROWED | ENDED))
+    }
+
     /// Makes the destroying call, unless there is none to make.
     fn destroy(&self) -> Outcome {
-        let Some(call) = R::DESTROY.filter(|_| !self.has(BORROWED | ENDED)) else {
-            return Outcome::default();
-        };
+        let Some(call) = self.ending() else { return Outcome::default() };
         let owner = R::context(&self.deps);
         let owner = (!owner.is_null()).then_some(owner);
         scope::cleanup(self.driver(), owner, call.columns(), |calls| {
-            // SAFETY: this block owns `raw`, isn't ended, and makes this call once: the caller marks it as ended or
-            // lets go of the block.
+            // SAFETY: this block owns `raw`, isn't ended, and makes this call once: the caller marks it as ended, lets
+            // go of the block, or knows that the driver refused to be called.
             unsafe { R::destroy(calls, self.raw, &self.deps) }
         })
     }
 
-    /// Whether a `Drop` must hand the block to the reclaimer.
-    fn must_be_reclaimed(&self) -> bool {
-        let ends = R::DESTROY.is_some() && !self.has(BORROWED | ENDED);
-        let foreign = self.owner.is_some();
-        (callback::inside() && (ends || foreign))
-            || (ends && R::waits() && !reclaim::may_wait_here())
+    /// Whether the destroy failed because this thread runs a callback of somebody else's: nothing was done then, and
+    /// the object is as it was.
+    fn was_in_callback(&self, outcome: &Outcome) -> bool {
+        outcome.is_not_permitted() && scope::is_in_callback(self.driver().calls())
     }
 }
 
@@ -181,7 +183,8 @@ impl<R: Resource> Drop for Block<R> {
         if let Some(owner) = unsafe { ManuallyDrop::take(&mut self.owner) }
             && let Err(caught) = foreign::drop_caught(owner)
         {
-            self.driver().warn(CudaWarning::panicked(self.object(), caught.payload()));
+            let owner = Object { kind: ObjectKind::Owner, ..self.object() };
+            self.driver().warn(CudaWarning::panicked(owner, caught.payload()));
         }
         // SAFETY: as above.
         drop(unsafe { ManuallyDrop::take(&mut self.deps) });
@@ -211,23 +214,39 @@ fn let_go<R: Resource>(arc: Arc<Block<R>>) {
 
 /// The end of an object whose last carrier is gone.
 fn end<R: Resource>(last: UniqueArc<Block<R>>) {
-    if last.must_be_reclaimed() && last.driver().api().life() != Life::Forked {
+    let ending = last.ending();
+    let inside = callback::inside();
+    if (ending.is_some() || inside) && last.driver().api().life() == Life::Forked {
+        return drop(last);
+    }
+    let waits = ending.is_some() && R::waits() && !reclaim::may_wait_here();
+    if inside || waits {
         return hand_over(last);
     }
+    let Some(call) = ending else { return drop(last) };
     let outcome = last.destroy();
-    if outcome.status() == Some(CUresult::NOT_PERMITTED) && !reclaim::on_thread() {
-        // A callback of somebody else: the driver made nothing, and the reclaimer asks again.
-        return hand_over(last);
-    }
-    last.flags.fetch_or(ENDED, Ordering::Relaxed);
     if outcome.is_clean() {
         return drop(last);
+    }
+    ended_badly(last, outcome, call);
+}
+
+#[cold]
+fn ended_badly<R: Resource>(last: UniqueArc<Block<R>>, outcome: Outcome, call: Call) {
+    if !reclaim::on_thread() && last.was_in_callback(&outcome) {
+        return hand_over(last);
     }
     let (driver, object) = (last.driver().clone(), last.object());
     // What the object kept alive goes before anybody is told: a sink may look.
     drop(last);
-    if let Some(call) = R::DESTROY {
-        outcome.warn(&driver, object, call);
+    outcome.warn(&driver, object, call);
+    lost(&driver, object, &outcome);
+}
+
+/// In a lost driver nothing of the object is ever run: what waits for it goes now.
+fn lost(driver: &Driver, object: Object, outcome: &Outcome) {
+    if outcome.status().is_some_and(CUresult::is_fatal) {
+        driver.waiting().abandon(object.id);
     }
 }
 
@@ -247,7 +266,7 @@ fn hand_over<R: Resource>(last: UniqueArc<Block<R>>) {
 pub enum Closed {
     /// The object is destroyed.
     Destroyed,
-    /// Other handles of it are alive; the object ends with the last of them.
+    /// It goes on: other handles of it are alive and it ends with the last of them, or somebody else ends it.
     StillShared,
 }
 
@@ -349,23 +368,18 @@ impl<R: Resource> Handle<R> {
         let arc = unsafe { ManuallyDrop::take(&mut this.0) };
         match Arc::into_unique(arc) {
             None => Ok(Closed::StillShared),
-            Some(block) => {
-                close(block).map(|()| Closed::Destroyed).map_err(|Refused { error, value }| {
-                    Refused::new(
-                        error,
-                        value.map(|block| Self(ManuallyDrop::new(block.shareable()))),
-                    )
-                })
-            }
+            Some(block) => close(block).map_err(|Refused { error, value }| {
+                Refused::new(error, value.map(|block| Self(ManuallyDrop::new(block.shareable()))))
+            }),
         }
     }
 
     /// Gives the object away without ending it: the raw value is the caller's now.
     ///
     /// # Errors
-    /// Gives the handle back where others of it are alive.
+    /// Gives the handle back where others of it are alive, and where it is somebody else's to end.
     pub fn into_raw(self) -> Result<R::Raw, Self> {
-        if !self.is_unique() {
+        if !self.is_unique() || self.is_borrowed() {
             return Err(self);
         }
         self.0.flags.fetch_or(ENDED, Ordering::Relaxed);
@@ -376,17 +390,25 @@ impl<R: Resource> Handle<R> {
 /// Ends a unique block here and now.
 fn close<R: Resource>(
     block: UniqueArc<Block<R>>,
-) -> Result<(), Refused<Option<UniqueArc<Block<R>>>>> {
+) -> Result<Closed, Refused<Option<UniqueArc<Block<R>>>>> {
     let driver = block.driver().clone();
     if let Err(error) = driver.check_callable() {
         return Err(Refused::new(error, Some(block)));
     }
+    if block.has(BORROWED) {
+        return Ok(Closed::StillShared);
+    }
     let outcome = block.destroy();
-    let asked = outcome.activate.is_none();
+    if outcome.is_clean() {
+        block.flags.fetch_or(ENDED, Ordering::Relaxed);
+        return Ok(Closed::Destroyed);
+    }
+    let asked = outcome.is_asked() && !block.was_in_callback(&outcome);
     if asked {
         block.flags.fetch_or(ENDED, Ordering::Relaxed);
     }
-    let Some(error) = outcome.into_error(&driver) else { return Ok(()) };
+    lost(&driver, block.object(), &outcome);
+    let Some(error) = outcome.into_error(&driver) else { return Ok(Closed::Destroyed) };
     // Destroyed, and only putting something back failed: the object is gone, the error says the rest.
     Err(Refused::new(error, (!asked).then_some(block)))
 }
@@ -472,7 +494,7 @@ impl<R: Resource> Owned<R> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: taken once: `this` is never dropped.
         let block = unsafe { ManuallyDrop::take(&mut this.0) };
-        close(block).map_err(|Refused { error, value }| {
+        close(block).map(drop).map_err(|Refused { error, value }| {
             Refused::new(error, value.map(|block| Self(ManuallyDrop::new(block))))
         })
     }

@@ -11,6 +11,7 @@
 mod host_fn;
 mod token;
 
+pub(crate) use host_fn::Waiting;
 pub use token::{AsStream, PerThreadStream, StreamRef};
 
 use crate::{
@@ -142,7 +143,7 @@ impl Stream {
     /// Calls nothing.
     #[must_use]
     pub fn legacy(context: &Context) -> Self {
-        Self::exposed(Handle::borrow(CU_STREAM_LEGACY, context.clone(), None))
+        Self::exposed(Handle::alias(CU_STREAM_LEGACY, context.clone(), context.id()))
     }
 
     /// Takes over a stream that the caller created.
@@ -178,8 +179,14 @@ impl Stream {
     }
 
     fn exposed(handle: Handle<StreamRes>) -> Self {
-        handle.state().fetch_or(EXPOSED, Ordering::Relaxed);
-        Self(handle)
+        let stream = Self(handle);
+        stream.expose();
+        stream
+    }
+
+    /// Others may use or capture the stream from here on.
+    fn expose(&self) {
+        self.0.state().fetch_or(EXPOSED, Ordering::Relaxed);
     }
 
     /// The driver's handle, which stays this value's. From here on others may use the stream, so that it is asked
@@ -188,7 +195,7 @@ impl Stream {
     /// Calls nothing.
     #[must_use]
     pub fn as_raw(&self) -> CUstream {
-        self.0.state().fetch_or(EXPOSED, Ordering::Relaxed);
+        self.expose();
         self.0.raw()
     }
 
@@ -200,7 +207,8 @@ impl Stream {
         self.0.raw()
     }
 
-    /// Whether the raw value was ever taken or given.
+    /// Whether others may use the stream: its raw value was taken or given, or it was drawn into somebody's capture by
+    /// waiting for one of its events.
     ///
     /// Calls nothing.
     #[must_use]
@@ -307,16 +315,22 @@ impl Stream {
     /// The calls' failures; no event is left.
     pub fn record_new(&self, options: EventOptions) -> Result<Event> {
         let event = Event::with_options(self.context(), options)?;
-        self.record(&event)?;
-        Ok(event)
+        match self.record(&event) {
+            Ok(()) => Ok(event),
+            Err(error) => Err(match event.close() {
+                Ok(_) => error,
+                Err(undo) => error.with_undo(&undo.error),
+            }),
+        }
     }
 
     /// Lets work that is queued from here on wait for what `event` marks at this moment. Returns at once.
     ///
-    /// Calls `cuStreamWaitEvent`.
+    /// Calls `cuStreamWaitEvent`; for an event that others may have recorded also `cuStreamIsCapturing`, since the stream
+    /// may then be part of their capture.
     ///
     /// # Errors
-    /// The call's failure.
+    /// The calls' failures; [completed](Error::completed) where only the question failed.
     #[doc(alias = "cuStreamWaitEvent")]
     #[inline]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
@@ -328,10 +342,14 @@ impl Stream {
     /// [`ErrorKind::NotPermitted`](crate::ErrorKind::NotPermitted) there, and objects that are dropped in it end on the
     /// reclaimer. A panic in it is caught and reported.
     ///
-    /// Calls `cuLaunchHostFunc`.
+    /// The closure runs once, or comes back. Where the driver was lost before it called it, the closure is dropped when
+    /// the stream ends, and reported; on a stream that isn't this library's to end it stays, and keeps the driver.
+    ///
+    /// Calls `cuLaunchHostFunc`; for a stream that others may capture first `cuStreamIsCapturing`.
     ///
     /// # Errors
-    /// The call's failure; the closure comes back, unless it ran all the same.
+    /// The calls' failures; [`ErrorKind::State`](crate::ErrorKind::State) while the stream is captured. The closure comes
+    /// back, unless it ran all the same or is going to.
     #[doc(alias = "cuLaunchHostFunc")]
     pub fn host_fn<F: FnOnce() + Send + 'static>(
         &self,

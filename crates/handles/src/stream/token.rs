@@ -6,7 +6,7 @@ use super::{Stream, host_fn};
 use crate::{
     context::Context,
     driver::Driver,
-    error::{Refused, Result},
+    error::{Error, Refused, Result},
     event::Event,
     scope,
 };
@@ -19,6 +19,8 @@ pub struct StreamRef<'a> {
     context: &'a Context,
     raw: CUstream,
     token: bool,
+    /// The handle; `None` for a per-thread default stream.
+    stream: Option<&'a Stream>,
     here: PhantomData<*const ()>,
 }
 
@@ -42,6 +44,7 @@ impl<'a> From<&'a Stream> for StreamRef<'a> {
             context: stream.context(),
             raw: stream.raw(),
             token: stream.is_token(),
+            stream: Some(stream),
             here: PhantomData,
         }
     }
@@ -73,7 +76,52 @@ impl<'a> StreamRef<'a> {
             return scope::run(self.context.target(), call);
         }
         let driver = self.driver();
-        call(driver.calls()).map_err(|failure| driver.error(failure))
+        call(driver.callable()?).map_err(|failure| driver.error(failure))
+    }
+
+    /// The number of a created stream of ours.
+    pub(super) fn created_id(self) -> Option<u64> {
+        self.stream.filter(|stream| !stream.is_borrowed()).map(Stream::id)
+    }
+
+    /// Whether somebody may capture the stream whom this library doesn't see.
+    #[inline]
+    fn is_exposed(self) -> bool {
+        self.stream.is_none_or(Stream::is_exposed)
+    }
+
+    fn is_capturing(self) -> Result<bool> {
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        self.run(|calls| {
+            // SAFETY: *pointers*: a live local; *handles*: the stream is live, its handle is borrowed.
+            unsafe { calls.cuStreamIsCapturing(self.raw, &raw mut status) }
+        })?;
+        Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
+    /// Refuses a stream that somebody captures. The legacy default stream can't be captured, and only streams that
+    /// others may use are asked.
+    pub(super) fn check_not_captured(self) -> Result<()> {
+        if self.raw != CU_STREAM_LEGACY && self.is_exposed() && self.is_capturing()? {
+            return Err(Error::state(
+                "the stream is being captured, and a closure that runs once can't be part of a graph",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The stream waits for an event that may stand for captured work: then it is captured now, too.
+    #[cold]
+    fn joined(self) -> Result<()> {
+        let Some(stream) = self.stream.filter(|stream| !stream.is_exposed()) else { return Ok(()) };
+        let capturing = self.is_capturing();
+        if *capturing.as_ref().unwrap_or(&true) {
+            stream.expose();
+        }
+        match capturing {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.with_completed(1)),
+        }
     }
 
     pub(super) fn synchronize(self) -> Result<()> {
@@ -95,15 +143,19 @@ impl<'a> StreamRef<'a> {
     #[inline]
     pub(super) fn record(self, event: &Event) -> Result<()> {
         self.driver().check_same(event.driver(), "event")?;
+        if self.is_exposed() {
+            event.expose();
+        }
         // SAFETY: *handles*: both are live, their handles are borrowed.
-        self.run(|calls| unsafe { calls.cuEventRecord(event.as_raw(), self.raw) })
+        self.run(|calls| unsafe { calls.cuEventRecord(event.raw(), self.raw) })
     }
 
     #[inline]
     pub(super) fn wait_event(self, event: &Event) -> Result<()> {
         self.driver().check_same(event.driver(), "event")?;
         // SAFETY: *handles*: both are live, their handles are borrowed.
-        self.run(|calls| unsafe { calls.cuStreamWaitEvent(self.raw, event.as_raw(), 0) })
+        self.run(|calls| unsafe { calls.cuStreamWaitEvent(self.raw, event.raw(), 0) })?;
+        if event.is_exposed() { self.joined() } else { Ok(()) }
     }
 }
 
@@ -186,10 +238,10 @@ impl PerThreadStream {
 
     /// As [`Stream::host_fn`].
     ///
-    /// Calls `cuLaunchHostFunc`.
+    /// Calls `cuStreamIsCapturing`, `cuLaunchHostFunc`.
     ///
     /// # Errors
-    /// The call's failure; the closure comes back, unless it ran all the same.
+    /// As [`Stream::host_fn`].
     pub fn host_fn<F: FnOnce() + Send + 'static>(
         &self,
         closure: F,
@@ -204,6 +256,7 @@ impl AsStream for PerThreadStream {
             context: &self.context,
             raw: CU_STREAM_PER_THREAD,
             token: true,
+            stream: None,
             here: PhantomData,
         }
     }

@@ -19,6 +19,11 @@ impl Gpu {
         }
     }
 
+    /// Stands in where the simulated driver is run.
+    pub(crate) fn simulated() -> Self {
+        Self { names: vec!["simulated driver".to_owned()], driver: "none".to_owned() }
+    }
+
     #[cfg(test)]
     pub(crate) fn for_test(names: &[&str]) -> Self {
         Self {

@@ -41,6 +41,8 @@ pub(super) struct Limits {
     pub(super) each: Duration,
     pub(super) all: Duration,
     pub(super) filter: String,
+    /// What the environment says of the driver: `real` or `sim`.
+    pub(super) driver: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -104,8 +106,7 @@ pub(super) fn run_all(binaries: &[Binary], limits: &Limits) -> Result<Vec<Case>>
     let work = |sender: mpsc::Sender<_>| {
         while let Some((binary, test)) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
             let late = begun.elapsed() >= limits.all;
-            let case =
-                if late { not_run(binary, test) } else { run_one(binary, test, limits.each) };
+            let case = if late { not_run(binary, test) } else { run_one(binary, test, limits) };
             if sender.send(case).is_err() {
                 return;
             }
@@ -143,13 +144,13 @@ fn list(binary: &Binary) -> Result<Vec<String>> {
     Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-fn run_one(binary: &Binary, test: &str, limit: Duration) -> Case {
+fn run_one(binary: &Binary, test: &str, limits: &Limits) -> Case {
     let mut command = Command::new(&binary.file);
     command
         .args(["--exact", test, "--nocapture", "--include-ignored", "--test-threads=1"])
-        .env("CUHOLD_DRIVER", "real")
-        .env("CUHOLD_TEST_DRIVER", "real");
-    let (outcome, took) = match process::run(&mut command, limit) {
+        .env("CUHOLD_DRIVER", limits.driver)
+        .env("CUHOLD_TEST_DRIVER", limits.driver);
+    let (outcome, took) = match process::run(&mut command, limits.each) {
         Ok(ran) => (judge(&ran), ran.took),
         Err(why) => (Outcome::Failed { why, output: String::new() }, Duration::ZERO),
     };
@@ -244,6 +245,7 @@ mod tests {
             each: Duration::from_secs(60),
             all: Duration::from_secs(60),
             filter: filter.to_owned(),
+            driver: "sim",
         }
     }
 

@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Only tests whose full name contains this.
     #[arg(long, default_value = "")]
     filter: String,
+    /// On the simulated driver, to try the runner itself where there is no GPU.
+    #[arg(long)]
+    simulated: bool,
 }
 
 /// The arguments of the runner inside a bundle.
@@ -79,7 +82,7 @@ pub(crate) const CONTENTS: &str = "bundle.json";
 
 /// `cargo xtask gpu-test`.
 pub(crate) fn test_here(options: &Options) -> Result<ExitCode> {
-    let Some(gpu) = device::find() else { return Ok(no_gpu()) };
+    let Some(gpu) = options.gpu() else { return Ok(no_gpu()) };
     let tests = bundle::test_binaries()?;
     let out = options.out.clone().unwrap_or_else(|| workspace::target().join("gpu-test"));
     let cases = harness::run_all(&tests, &options.limits())?;
@@ -88,7 +91,7 @@ pub(crate) fn test_here(options: &Options) -> Result<ExitCode> {
 
 /// `run.sh` of a bundle.
 pub(crate) fn run_bundle(options: &BundleOptions) -> Result<ExitCode> {
-    let Some(gpu) = device::find() else { return Ok(no_gpu()) };
+    let Some(gpu) = options.options.gpu() else { return Ok(no_gpu()) };
     let folder = fs::canonicalize(&options.bundle)
         .map_err(|e| format!("{}: {e}", options.bundle.display()))?;
     let file = folder.join(CONTENTS);
@@ -102,7 +105,7 @@ pub(crate) fn run_bundle(options: &BundleOptions) -> Result<ExitCode> {
     let all = options.parts.is_empty();
     let mut cases = Vec::new();
     for program in contents.programs.iter().filter(|program| all || wanted(&program.name)) {
-        cases.push(run_program(&folder, program, &out)?);
+        cases.push(run_program(&folder, program, &out, options.options.driver())?);
     }
     if all || wanted("tests") {
         let tests: Vec<Binary> = contents.tests.iter().map(|test| test.under(&folder)).collect();
@@ -110,7 +113,7 @@ pub(crate) fn run_bundle(options: &BundleOptions) -> Result<ExitCode> {
     }
     if wanted("benches") {
         for bench in &contents.benches {
-            run_bench(&bench.under(&folder), &out, &gpu)?;
+            run_bench(&bench.under(&folder), &out, &gpu, options.options.driver())?;
         }
     }
     finish(&out, &gpu, &cases)
@@ -130,22 +133,37 @@ fn finish(out: &Path, gpu: &device::Gpu, cases: &[harness::Case]) -> Result<Exit
 }
 
 impl Options {
+    fn gpu(&self) -> Option<device::Gpu> {
+        if self.simulated { Some(device::Gpu::simulated()) } else { device::find() }
+    }
+
+    /// What the environment says of the driver.
+    fn driver(&self) -> &'static str {
+        if self.simulated { "sim" } else { "real" }
+    }
+
     fn limits(&self) -> harness::Limits {
         harness::Limits {
             jobs: self.jobs.max(1),
             each: Duration::from_secs(self.limit),
             all: Duration::from_secs(self.total),
             filter: self.filter.clone(),
+            driver: self.driver(),
         }
     }
 }
 
 /// Runs a program in the folder of the reports; its output is kept there.
-fn run_program(folder: &Path, program: &Program, out: &Path) -> Result<harness::Case> {
+fn run_program(
+    folder: &Path,
+    program: &Program,
+    out: &Path,
+    driver: &str,
+) -> Result<harness::Case> {
     let today = date::today();
     let mut command = Command::new(folder.join(&program.file));
     command.args(program.arguments.iter().map(|argument| argument.replace(TODAY, &today)));
-    command.env("CUHOLD_DRIVER", "real").current_dir(out);
+    command.env("CUHOLD_DRIVER", driver).current_dir(out);
     let ran = process::run(&mut command, Duration::from_secs(PROGRAM_LIMIT))?;
     print!("{}", ran.stdout);
     let file = out.join(format!("{}.txt", program.name));
@@ -155,7 +173,7 @@ fn run_program(folder: &Path, program: &Program, out: &Path) -> Result<harness::
 }
 
 /// Runs one bench binary. Its lines for `bench-report` go to one file, which begins with a line about the machine.
-fn run_bench(bench: &Binary, out: &Path, gpu: &device::Gpu) -> Result<()> {
+fn run_bench(bench: &Binary, out: &Path, gpu: &device::Gpu, driver: &str) -> Result<()> {
     let lines = out.join("bench.jsonl");
     if !lines.exists() {
         let head = serde_json::json!({ "machine": gpu.name(), "driver": gpu.driver, "date": date::today() });
@@ -165,8 +183,8 @@ fn run_bench(bench: &Binary, out: &Path, gpu: &device::Gpu) -> Result<()> {
     workspace::run(
         Command::new(&bench.file)
             .arg("--bench")
-            .env("CUHOLD_DRIVER", "real")
-            .env("CUHOLD_TEST_DRIVER", "real")
+            .env("CUHOLD_DRIVER", driver)
+            .env("CUHOLD_TEST_DRIVER", driver)
             .env("CUHOLD_BENCH_OUT", &lines)
             .current_dir(out),
     )

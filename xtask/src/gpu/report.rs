@@ -109,7 +109,7 @@ impl<'a> Report<'a> {
             }
         }
         for (reason, names) in skipped {
-            lines.push(format!("\nskipped because {reason}: {}", names.len()));
+            lines.push(format!("\nskipped, {}, because {reason}", names.len()));
             lines.extend(names.iter().map(|name| format!("    {name}")));
         }
         lines.push(String::new());
@@ -213,7 +213,7 @@ mod tests {
         let row = text.lines().find(|line| line.starts_with("all")).unwrap();
         assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["all", "1", "1", "1", "1.5"]);
         assert!(text.contains("FAILED cuhold::it::b: signal: 11\n    x < "), "{text}");
-        assert!(text.contains("skipped because one device: 1\n    cuhold::it::c"), "{text}");
+        assert!(text.contains("skipped, 1, because one device\n    cuhold::it::c"), "{text}");
     }
 
     #[test]

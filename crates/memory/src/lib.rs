@@ -1,1 +1,38 @@
 //! Stream-ordered CUDA memory: pools, buffers, host buffers and the copies between them.
+//!
+//! ```text
+//!   Pool, your MemoryResource ─► Buffer ─ home stream ─► copies, fills, kernel arguments, the free
+//!                                  ▲ ▼
+//!   slices ── staging memory ──────┤ │       blocking: the device never touches borrowed memory
+//!   HostBuffer, Vec, Arc<[T]> ─ Pending      asynchronous: the copy owns its host side
+//! ```
+//!
+//! Memory is allocated and freed in the order of a stream, without waiting. Nothing here lets safe code break memory of
+//! the host: a device reaches only what a copy owns, and what may still be in use is leaked rather than freed. Bytes on
+//! the device are plain data: using them in conflict gives wrong data, not undefined behaviour.
+//!
+//! Start reading at `buffer/mod.rs`, then `pending.rs` (asynchronous copies), `transfer/staging.rs` (blocking ones),
+//! `source.rs` (where memory comes from), `ordered.rs` (the driver's allocator).
+//!
+//! What this crate does not do: it makes no streams and launches no kernels (`cuhold-handles`), and captures nothing
+//! (`cuhold-graph`).
+
+mod allocation;
+mod also;
+mod buffer;
+mod host;
+mod layout;
+mod order;
+mod ordered;
+mod pending;
+mod pool;
+mod source;
+mod transfer;
+
+pub use buffer::{Buffer, BufferView, BufferViewMut};
+pub use bytemuck;
+pub use cuhold_handles as handles;
+pub use host::{HostBuffer, HostSource, HostTarget};
+pub use pending::Pending;
+pub use pool::{Pool, PoolOptions};
+pub use source::{AsSource, Block, MemoryResource, SourceRef};

@@ -4,7 +4,7 @@ use std::{
     any::Any,
     fmt,
     mem::ManuallyDrop,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
 };
 
 /// A panic that was caught. Its payload is foreign too: dropping this drops it within the boundary.
@@ -20,6 +20,13 @@ impl Caught {
     /// The panic's text.
     pub(crate) fn text(&self) -> &str {
         panic_text(self.payload())
+    }
+}
+
+impl Caught {
+    /// Lets the panic go on.
+    pub fn resume(mut self) -> ! {
+        resume_unwind(self.0.take().unwrap_or_else(|| Box::new(())))
     }
 }
 

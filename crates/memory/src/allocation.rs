@@ -1,0 +1,284 @@
+//! One allocation with where it came from, and its end: in a `Drop`, or in a close.
+//!
+//! | dropped | what happens |
+//! |---|---|
+//! | on an application thread | freed there, in the order of the home stream |
+//! | the same, but giving it back may wait for the GPU | left to the reclaimer |
+//! | inside a callback of the driver | left to the reclaimer |
+//! | in a forked child | nothing |
+//! | while somebody captures the home stream | leaked, with a warning: freeing it there would be part of that capture |
+
+#![expect(unsafe_code, reason = "gives memory back")]
+
+use crate::{
+    also::failure_of,
+    order::{captured, is_capturing},
+    ordered,
+    source::{Block, MemoryResource, Source},
+};
+use cuhold_handles::{
+    CudaWarning, Driver, Error, Fate, Note, Object, ObjectKind, Refused, Result, Stream, callback,
+    driver_sys::{CUresult, Call, Life},
+    foreign::{self, Caught},
+    scope::Outcome,
+};
+use std::{mem::ManuallyDrop, sync::Arc};
+
+/// How memory is given back.
+enum Origin {
+    /// In stream order, to the driver.
+    Ordered,
+    /// To a resource, which is kept alive.
+    Resource(ManuallyDrop<Arc<dyn MemoryResource>>),
+}
+
+/// Memory that somebody must give back. Without a `Drop` of its own: the holder calls [`end`] or [`close`].
+pub(crate) struct Allocation {
+    block: Block,
+    origin: Origin,
+}
+
+/// What giving memory back brought.
+enum Ending {
+    Ordered(Outcome),
+    Resource(Result<()>),
+    Panicked(Caught),
+}
+
+impl Allocation {
+    /// Allocates; no memory for no bytes.
+    #[inline]
+    pub(crate) fn new(source: Source<'_>, bytes: usize, stream: &Stream) -> Result<Self> {
+        let (block, origin) = match source {
+            Source::Current => (ordered::allocate(None, bytes, stream)?, Origin::Ordered),
+            Source::Pool(pool) => (ordered::allocate(Some(pool), bytes, stream)?, Origin::Ordered),
+            Source::Resource(_) if bytes == 0 => (Block::EMPTY, Origin::Ordered),
+            Source::Resource(resource) => {
+                let block = resource.allocate(bytes, stream)?;
+                (block, Origin::Resource(ManuallyDrop::new(resource)))
+            }
+        };
+        Ok(Self { block, origin })
+    }
+
+    /// Memory that is freed in stream order.
+    pub(crate) fn ordered(ptr: u64, bytes: usize) -> Self {
+        Self { block: Block { ptr, bytes, tag: 0 }, origin: Origin::Ordered }
+    }
+
+    /// Nothing to give back.
+    pub(crate) const EMPTY: Self = Self { block: Block::EMPTY, origin: Origin::Ordered };
+
+    pub(crate) fn ptr(&self) -> u64 {
+        self.block.ptr
+    }
+
+    pub(crate) fn is_ordered(&self) -> bool {
+        matches!(self.origin, Origin::Ordered)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_ordered() && self.block.ptr == 0
+    }
+
+    fn kind(&self) -> ObjectKind {
+        match &self.origin {
+            Origin::Ordered => ordered::memory_kind(self.block),
+            Origin::Resource(resource) => {
+                foreign::call(|| resource.memory_kind()).unwrap_or(ObjectKind::DeviceMemory)
+            }
+        }
+    }
+
+    /// How a warning names it. Numbered only here: nothing but a warning asks.
+    fn object(&self, driver: &Driver) -> Object {
+        Object { kind: self.kind(), raw: self.block.ptr, id: driver.next_id() }
+    }
+
+    /// Whether giving it back may wait for the GPU.
+    fn waits(&self) -> bool {
+        match &self.origin {
+            Origin::Ordered => false,
+            Origin::Resource(resource) => {
+                foreign::call(|| resource.deallocate_waits()).unwrap_or(true)
+            }
+        }
+    }
+
+    fn give_back(&self, home: &Stream) -> Ending {
+        match &self.origin {
+            // SAFETY: this value owns the memory, and its holder gives it back once. What uses it is queued on the home
+            // stream, or ordered before it by `move_to`; other users are the promise of unsafe launches.
+            Origin::Ordered => Ending::Ordered(unsafe { ordered::free(self.block.ptr, home) }),
+            Origin::Resource(resource) => {
+                let block = self.block;
+                // SAFETY: as above; the block came from this resource.
+                match foreign::call(|| unsafe { resource.deallocate(block, home) }) {
+                    Ok(result) => Ending::Resource(result),
+                    Err(caught) => Ending::Panicked(caught),
+                }
+            }
+        }
+    }
+
+    /// Lets go of the resource, whose `Drop` is a user's.
+    fn release(self, driver: &Driver, object: impl FnOnce(&Driver) -> Object) {
+        let Origin::Resource(resource) = self.origin else { return };
+        if let Err(caught) = foreign::drop_caught(ManuallyDrop::into_inner(resource)) {
+            driver.warn(CudaWarning::panicked(object(driver), caught.payload()));
+        }
+    }
+}
+
+/// The end of memory whose holder is gone: in a `Drop`. Nothing unwinds from it, and it waits for nothing.
+pub(crate) fn end(memory: Allocation, home: Stream) {
+    if memory.is_empty() {
+        return;
+    }
+    if memory.is_ordered() && !callback::inside() {
+        return end_here(memory, home, true);
+    }
+    if home.driver().api().life() == Life::Forked {
+        // A resource of the user's may hold locks of the parent's threads: nothing of it is touched.
+        return;
+    }
+    if callback::inside() || memory.waits() {
+        return leave(memory, home);
+    }
+    end_here(memory, home, true);
+}
+
+/// Leaves the end to the reclaimer.
+#[cold]
+fn leave(memory: Allocation, home: Stream) {
+    let inlet = home.driver().reclaim().inlet();
+    let context = home.context().as_raw();
+    inlet.defer(Some(context), move || end_here(memory, home, false));
+}
+
+fn end_here(memory: Allocation, home: Stream, may_leave: bool) {
+    match memory.give_back(&home) {
+        Ending::Ordered(outcome) if outcome.is_clean() => {}
+        // A callback of somebody else: the driver made nothing, and the reclaimer asks again.
+        Ending::Ordered(outcome)
+            if outcome.status() == Some(CUresult::NOT_PERMITTED) && may_leave =>
+        {
+            leave(memory, home);
+        }
+        Ending::Ordered(outcome) => warn_of_outcome(&memory, &home, outcome),
+        Ending::Resource(Ok(())) => memory.release(home.driver(), unnamed),
+        Ending::Resource(Err(error)) if error.is(CUresult::NOT_PERMITTED) && may_leave => {
+            leave(memory, home);
+        }
+        Ending::Resource(Err(error)) => {
+            let object = memory.object(home.driver());
+            warn_of_error(home.driver(), object, &error);
+            memory.release(home.driver(), |_| object);
+        }
+        Ending::Panicked(caught) => {
+            let object = memory.object(home.driver());
+            let warning = CudaWarning::panicked(object, caught.payload()).with_fate(Fate::Leaked);
+            home.driver().warn(warning);
+            memory.release(home.driver(), |_| object);
+        }
+    }
+}
+
+/// Names a resource that holds no memory of ours any more.
+fn unnamed(driver: &Driver) -> Object {
+    Object { kind: ObjectKind::Owner, raw: 0, id: driver.next_id() }
+}
+
+#[cold]
+fn warn_of_outcome(memory: &Allocation, home: &Stream, outcome: Outcome) {
+    let driver = home.driver();
+    let object = memory.object(driver);
+    let was_captured = ordered::was_captured(home, &outcome);
+    let fate = if was_captured { Fate::Leaked } else { outcome.fate() };
+    outcome.warn_to(object, Call::cuMemFreeAsync, fate, &mut |warning| {
+        driver.warn(if was_captured && warning.failure() == outcome.operation {
+            warning.with_text("the stream it is freed on is being captured")
+        } else {
+            warning
+        });
+    });
+}
+
+/// One warning for a resource's error, and one for each driver call that it says failed on the way out.
+#[cold]
+fn warn_of_error(driver: &Driver, object: Object, error: &Error) {
+    let first = failure_of(error);
+    driver.warn(match first {
+        Some(failure) => {
+            let outcome = Outcome { operation: Some(failure), ..Outcome::default() };
+            CudaWarning::failed(failure, object, outcome.fate())
+        }
+        None => CudaWarning::note(object, "the memory resource didn't take it back")
+            .with_fate(Fate::Unknown)
+            .with_text(&error.to_string()),
+    });
+    for note in error.notes() {
+        match note {
+            Note::NotRestored { failure: Some(failure), now } => {
+                driver.warn(CudaWarning::restore_refused(*failure, object, *now));
+            }
+            Note::ModeNotRestored(failure) if Some(*failure) != first => {
+                driver.warn(CudaWarning::mode_not_restored(*failure, object, "relaxed"));
+            }
+            Note::UndoFailed(failure) => {
+                driver.warn(CudaWarning::failed(*failure, object, Fate::Unknown));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Gives memory back here and now.
+///
+/// # Errors
+/// [`Refused`], with the memory where it wasn't given back and the driver wasn't asked to.
+pub(crate) fn close(memory: Allocation, home: &Stream) -> Result<(), Refused<Option<Allocation>>> {
+    let driver = home.driver();
+    if let Err(error) = ready_to_close(&memory, home) {
+        return Err(Refused::new(error, Some(memory)));
+    }
+    if memory.is_empty() {
+        return Ok(());
+    }
+    match memory.give_back(home) {
+        Ending::Ordered(outcome) => {
+            let was_asked = outcome.activate.is_none() && !was_refused_asking(&outcome);
+            match outcome.into_error(driver) {
+                None => Ok(()),
+                Some(error) => Err(Refused::new(error, (!was_asked).then_some(memory))),
+            }
+        }
+        Ending::Resource(result) => {
+            memory.release(driver, unnamed);
+            result.map_err(|error| Refused::new(error, None))
+        }
+        Ending::Panicked(caught) => {
+            memory.release(driver, unnamed);
+            caught.resume()
+        }
+    }
+}
+
+/// The question whether the stream is captured failed, so the free wasn't made.
+fn was_refused_asking(outcome: &Outcome) -> bool {
+    outcome.operation.is_some_and(|failure| failure.call == Call::cuStreamIsCapturing)
+}
+
+fn ready_to_close(memory: &Allocation, home: &Stream) -> Result<()> {
+    let driver = home.driver();
+    driver.check_callable()?;
+    // A default stream is asked with its context current, by the free itself.
+    if memory.is_empty() || !memory.is_ordered() || home.is_token() {
+        return Ok(());
+    }
+    match is_capturing(driver.calls(), home) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(captured()),
+        Err(failure) => Err(driver.error(failure)),
+    }
+}

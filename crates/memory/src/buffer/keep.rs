@@ -1,0 +1,110 @@
+//! A buffer's memory, shared with work that is queued or captured.
+
+#![expect(
+    unsafe_code,
+    reason = "the shared block is an atomic raw pointer, null until it is needed"
+)]
+
+use super::Buffer;
+use crate::allocation::{self, Allocation};
+use bytemuck::Pod;
+use cuhold_handles::{KeepAlive, Stream};
+use std::{
+    ptr,
+    sync::{Arc, OnceLock, atomic::Ordering},
+};
+
+/// What a buffer and those who keep its memory share. Whoever lets go of it last frees the memory.
+///
+/// A buffer that is forgotten never puts anything here, and its memory is never freed.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// What the buffer leaves here when it is gone.
+    left: OnceLock<(Allocation, Stream)>,
+}
+
+impl Shared {
+    /// The buffer is gone.
+    pub(super) fn leave(&self, memory: Allocation, home: Stream) {
+        if let Err((memory, home)) = self.left.set((memory, home)) {
+            // Not met: a block has one buffer, which says so once.
+            allocation::end(memory, home);
+        }
+    }
+
+    /// What the buffer left, to be freed by the caller.
+    pub(super) fn take(mut self) -> Option<(Allocation, Stream)> {
+        self.left.take()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some((memory, home)) = self.left.take() {
+            allocation::end(memory, home);
+        }
+    }
+}
+
+impl<T: Pod> Buffer<T> {
+    /// Keeps the memory alive beyond the buffer: it is freed, on the buffer's last home stream, when the buffer and
+    /// everything that this gave are gone.
+    ///
+    /// The first call moves the memory into a block that both share, and allocates it.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_handles::{Closed, Device, Driver};
+    /// # use cuhold_memory::{Buffer, Pool};
+    /// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
+    /// let device = Device::with_driver(&driver, 0)?;
+    /// let stream = device.new_stream()?;
+    /// let buffer = Buffer::<u32>::uninit(&stream, 100)?;
+    /// let kept = buffer.keep();
+    /// assert_eq!(buffer.close()?, Closed::StillShared);
+    /// let pool = Pool::current_of(&device)?;
+    /// assert_eq!(pool.used_bytes()?, 400);
+    /// drop(kept);
+    /// assert_eq!(pool.used_bytes()?, 0);
+    /// # Ok::<(), cuhold_handles::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keep(&self) -> KeepAlive {
+        let mut shared = self.shared.load(Ordering::Acquire);
+        if shared.is_null() {
+            let new = Arc::into_raw(Arc::<Shared>::default()).cast_mut();
+            let set = self.shared.compare_exchange(
+                ptr::null_mut(),
+                new,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            shared = match set {
+                Ok(_) => new,
+                Err(first) => {
+                    // SAFETY: made above, and given to nobody.
+                    drop(unsafe { Arc::from_raw(new) });
+                    first
+                }
+            };
+        }
+        // SAFETY: not null: by the invariant of `shared` a reference that the buffer holds, as long as it is borrowed.
+        unsafe { Arc::increment_strong_count(shared) };
+        // SAFETY: the reference counted above.
+        KeepAlive::new(unsafe { Arc::from_raw(shared.cast_const()) })
+    }
+
+    /// Whether [`keep`](Self::keep) was ever called.
+    pub(super) fn is_kept(&self) -> bool {
+        !self.shared.load(Ordering::Acquire).is_null()
+    }
+
+    /// The buffer's reference to the shared block, if there is one.
+    pub(super) fn take_shared(&mut self) -> Option<Arc<Shared>> {
+        let shared = std::mem::take(self.shared.get_mut());
+        // SAFETY: by the invariant of `shared`, null or a reference that the buffer holds; it is null from here on.
+        (!shared.is_null()).then(|| unsafe { Arc::from_raw(shared.cast_const()) })
+    }
+}

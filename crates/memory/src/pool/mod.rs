@@ -1,0 +1,362 @@
+//! Memory pools: where stream-ordered memory comes from.
+//!
+//! A pool's set-up and its attributes are read and written in relaxed capture mode: they disturb nobody's capture (P11).
+//! The driver keeps a destroyed pool until the last of its memory is freed (measured), so buffers don't hold theirs.
+//!
+//! Source: CUDA Driver API 13.x, "Stream Ordered Memory Allocator".
+
+#![expect(unsafe_code, reason = "calls the driver's pool functions")]
+
+mod attributes;
+
+use crate::{
+    ordered,
+    source::{Block, MemoryResource},
+};
+use cuhold_handles::{
+    Closed, Device, Driver, Error, Note, ObjectKind, Owner, Refused, Result, Stream,
+    driver_sys::{Call, Calls, Failure, ffi::*},
+    resource::{Handle, Resource},
+    scope,
+};
+use std::{fmt, ptr};
+
+/// What a pool refers to.
+#[derive(Debug)]
+pub(crate) struct PoolDeps {
+    device: Device,
+    max_bytes: Option<usize>,
+}
+
+/// The resource behind [`Pool`].
+#[derive(Debug)]
+pub(crate) struct PoolRes;
+
+// SAFETY: *ends*: `cuMemPoolDestroy`. *Dependencies*: a pool refers to its device, which the driver keeps.
+unsafe impl Resource for PoolRes {
+    type Raw = CUmemoryPool;
+    type Deps = PoolDeps;
+    const KIND: ObjectKind = ObjectKind::Pool;
+    const DESTROY: Option<Call> = Some(Call::cuMemPoolDestroy);
+
+    fn driver(deps: &PoolDeps) -> &Driver {
+        deps.device.driver()
+    }
+    fn context(_: &PoolDeps) -> CUcontext {
+        CUcontext::NULL
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: CUmemoryPool, _: &PoolDeps) -> Result<(), Failure> {
+        // SAFETY: *handles*: live, by the caller's promise.
+        unsafe { calls.cuMemPoolDestroy(raw) }
+    }
+}
+
+/// How a pool is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct PoolOptions {
+    /// The most memory that the pool may hold, in bytes; the driver rounds it up. `None`: as much as its device has.
+    ///
+    /// A pool without a maximum takes twice the device's memory of the process's address space: of such pools the 467th
+    /// couldn't be made (measured, H200). The default takes half of that and is never in the way; a program with
+    /// hundreds of pools gives each less.
+    pub max_bytes: Option<usize>,
+    /// How much memory that nobody uses the pool keeps when the host waits for work, in bytes. The driver's default, 0,
+    /// gives all of it back at each wait.
+    pub release_threshold_bytes: u64,
+}
+
+impl PoolOptions {
+    /// Holding at most this much, in bytes.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Keeping this much at a wait, in bytes; [`u64::MAX`] keeps all.
+    #[must_use]
+    pub fn release_threshold_bytes(mut self, bytes: u64) -> Self {
+        self.release_threshold_bytes = bytes;
+        self
+    }
+}
+
+/// A memory pool of a device. Clones are the same pool; it ends with the last of them, and memory that is out of it by
+/// then stays usable until it is freed.
+///
+/// # Examples
+/// ```
+/// # use cuhold_handles::{Device, Driver};
+/// # use cuhold_memory::{Buffer, Pool, PoolOptions};
+/// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
+/// let device = Device::with_driver(&driver, 0)?;
+/// let stream = device.new_stream()?;
+/// let pool = Pool::new(&device, PoolOptions::default().max_bytes(1 << 30))?;
+/// let buffer = Buffer::<f32>::uninit_in(&pool, &stream, 1000)?;
+/// assert_eq!(pool.used_bytes()?, 4000);
+/// drop(buffer);
+/// assert_eq!((pool.used_bytes()?, pool.used_high_bytes()?), (0, 4000));
+/// # Ok::<(), cuhold_handles::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Pool(Handle<PoolRes>);
+
+impl Pool {
+    /// Makes a pool of the device's memory.
+    ///
+    /// Calls `cuMemPoolCreate`; without a maximum `cuDeviceTotalMem`; with a release threshold `cuMemPoolSetAttribute`;
+    /// where that fails `cuMemPoolDestroy`.
+    ///
+    /// # Errors
+    /// The calls' failures: `OUT_OF_MEMORY` also where the address space is used up, see [`PoolOptions::max_bytes`].
+    #[doc(alias = "cuMemPoolCreate")]
+    pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
+        let driver = device.driver();
+        driver.check_callable()?;
+        let max_bytes = match options.max_bytes {
+            Some(bytes) => bytes,
+            None => device.total_bytes()?,
+        };
+        let raw = scope::neutral(
+            driver,
+            || made(device, max_bytes, options.release_threshold_bytes),
+            |raw, error| unmade(driver, raw, error),
+        )?;
+        let deps = PoolDeps { device: device.clone(), max_bytes: Some(max_bytes) };
+        Ok(Self(Handle::own(raw, deps)))
+    }
+
+    /// The pool that the driver made for the device. It is never destroyed.
+    ///
+    /// Calls `cuDeviceGetDefaultMemPool`.
+    ///
+    /// # Errors
+    /// The call's failure: `NOT_SUPPORTED` for a device without pools.
+    #[doc(alias = "cuDeviceGetDefaultMemPool")]
+    pub fn default_of(device: &Device) -> Result<Self> {
+        Self::lent(device, |calls, raw| {
+            // SAFETY: *pointers*: exclusive.
+            unsafe { calls.cuDeviceGetDefaultMemPool(raw, device.context().device()) }
+        })
+    }
+
+    /// The pool that allocations without a pool come from at this moment: the device's current one. It is never
+    /// destroyed through this handle; somebody else may destroy it, and allocations then fail.
+    ///
+    /// Calls `cuDeviceGetMemPool`.
+    ///
+    /// # Errors
+    /// The call's failure: `NOT_SUPPORTED` for a device without pools.
+    #[doc(alias = "cuDeviceGetMemPool")]
+    pub fn current_of(device: &Device) -> Result<Self> {
+        Self::lent(device, |calls, raw| {
+            // SAFETY: *pointers*: exclusive.
+            unsafe { calls.cuDeviceGetMemPool(raw, device.context().device()) }
+        })
+    }
+
+    fn lent(
+        device: &Device,
+        ask: impl FnOnce(Calls<'_>, &mut CUmemoryPool) -> Result<(), Failure>,
+    ) -> Result<Self> {
+        let driver = device.driver();
+        let mut raw = CUmemoryPool::NULL;
+        ask(driver.calls(), &mut raw).map_err(|failure| driver.error(failure))?;
+        let deps = PoolDeps { device: device.clone(), max_bytes: None };
+        Ok(Self(Handle::borrow(raw, deps, None)))
+    }
+
+    /// Takes over a pool that the caller created.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// Null is refused; the pool is then still the caller's.
+    ///
+    /// # Safety
+    /// `raw` is a live pool of this device's memory that nobody else ends.
+    pub unsafe fn from_raw(device: &Device, raw: CUmemoryPool) -> Result<Self> {
+        let deps = PoolDeps { device: device.clone(), max_bytes: None };
+        Ok(Self(Handle::own(not_null(raw)?, deps)))
+    }
+
+    /// Refers to a pool that somebody else ends; `owner` is kept alive as long.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// Null is refused.
+    ///
+    /// # Safety
+    /// `raw` is a pool of this device's memory that lives as long as this handle and its clones, or `owner` keeps it
+    /// alive.
+    pub unsafe fn borrow_raw(
+        device: &Device,
+        raw: CUmemoryPool,
+        owner: Option<Owner>,
+    ) -> Result<Self> {
+        let deps = PoolDeps { device: device.clone(), max_bytes: None };
+        Ok(Self(Handle::borrow(not_null(raw)?, deps, owner)))
+    }
+
+    /// The driver's handle, which stays this value's.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn as_raw(&self) -> CUmemoryPool {
+        self.0.raw()
+    }
+
+    #[inline]
+    pub(crate) fn raw(&self) -> CUmemoryPool {
+        self.0.raw()
+    }
+
+    /// The driver.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        self.0.driver()
+    }
+
+    /// The device whose memory it holds.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.0.deps().device
+    }
+
+    /// The most memory that it may hold, in bytes, where it was made by this library.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn max_bytes(&self) -> Option<usize> {
+        self.0.deps().max_bytes
+    }
+
+    /// Whether somebody else ends the pool.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn is_borrowed(&self) -> bool {
+        self.0.is_borrowed()
+    }
+
+    /// Refuses a stream of another driver, or of another device.
+    #[inline]
+    pub(crate) fn check_stream(&self, stream: &Stream) -> Result<()> {
+        self.driver().check_same(stream.driver(), "stream")?;
+        let (own, other) = (self.device().context().device(), stream.context().device());
+        if own == other { Ok(()) } else { Err(other_device(own, other)) }
+    }
+
+    /// Ends the pool here and now, if this is its last handle. Memory that is out of it stays usable.
+    ///
+    /// Calls `cuMemPoolDestroy`.
+    ///
+    /// # Errors
+    /// [`Refused`], with the handle where the driver wasn't asked.
+    #[doc(alias = "cuMemPoolDestroy")]
+    pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        self.0.close().map_err(|Refused { error, value, .. }| Refused::new(error, value.map(Self)))
+    }
+
+    /// Gives the pool away without ending it.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// Gives the handle back where others of it are alive.
+    pub fn into_raw(self) -> Result<CUmemoryPool, Self> {
+        self.0.into_raw().map_err(Self)
+    }
+}
+
+#[cold]
+fn other_device(own: CUdevice, other: CUdevice) -> Error {
+    Error::argument(format!("stream: it is of device {other}, the pool of device {own}"))
+}
+
+fn not_null(raw: CUmemoryPool) -> Result<CUmemoryPool> {
+    if raw.is_null() { Err(Error::argument("the raw pool is null")) } else { Ok(raw) }
+}
+
+/// Creates a pool and sets its threshold.
+fn made(device: &Device, max_bytes: usize, threshold_bytes: u64) -> Result<CUmemoryPool> {
+    let driver = device.driver();
+    let id = device.context().device();
+    let properties = CUmemPoolProps {
+        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location: CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id },
+        },
+        win32SecurityAttributes: ptr::null_mut(),
+        maxSize: max_bytes,
+        usage: 0,
+        gpuDirectRDMACapable: 0,
+        reserved: [0; 53],
+    };
+    let mut raw = CUmemoryPool::NULL;
+    // SAFETY: *pointers*: live locals.
+    unsafe { driver.calls().cuMemPoolCreate(&raw mut raw, &raw const properties) }
+        .map_err(|failure| driver.error(failure))?;
+    if threshold_bytes == 0 {
+        return Ok(raw);
+    }
+    let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    match attributes::set(driver.calls(), raw, threshold, threshold_bytes) {
+        Ok(()) => Ok(raw),
+        Err(failure) => Err(unmade(driver, raw, driver.error(failure))),
+    }
+}
+
+/// Destroys a pool that can't be handed out.
+#[cold]
+fn unmade(driver: &Driver, raw: CUmemoryPool, error: Error) -> Error {
+    // SAFETY: *handles*: created a moment ago, and given to nobody.
+    match unsafe { driver.calls().cuMemPoolDestroy(raw) } {
+        Ok(()) => error,
+        Err(undo) => error.with_note(Note::UndoFailed(undo)),
+    }
+}
+
+// SAFETY: *memory*: the driver's allocator aligns to 512 bytes and orders what it gives by the stream. *Given back*: a
+// free is queued behind the stream's work.
+unsafe impl MemoryResource for Pool {
+    /// Calls `cuMemAllocFromPoolAsync`; for an exposed stream also `cuStreamIsCapturing`.
+    #[inline]
+    fn allocate(&self, bytes: usize, stream: &Stream) -> Result<Block> {
+        ordered::allocate(Some(self), bytes, stream)
+    }
+
+    /// Calls `cuMemFreeAsync`, in relaxed capture mode; for a default stream also `cuStreamIsCapturing`.
+    unsafe fn deallocate(&self, block: Block, stream: &Stream) -> Result<()> {
+        if block.ptr == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { ordered::free(block.ptr, stream) };
+        outcome.into_error(stream.driver()).map_or(Ok(()), Err)
+    }
+
+    fn memory_kind(&self) -> ObjectKind {
+        ObjectKind::PoolMemory
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Pool>();
+    assert!(size_of::<Pool>() == 8 && size_of::<Result<Pool>>() == 16);
+};

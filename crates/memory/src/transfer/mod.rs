@@ -1,0 +1,157 @@
+//! Copies and fills: each an asynchronous driver call on the home stream.
+//!
+//! | | who owns the host side while the device reaches it |
+//! |---|---|
+//! | `blocking.rs`: slices | staging memory of ours (`staging.rs`); the slice is touched by the calling thread alone |
+//! | `../pending.rs`: owned memory | a [`Pending`](crate::Pending) |
+//! | here: device to device, fills | there is none |
+//!
+//! The plain, non-`Async` calls aren't used at all: they need a context, and kill captures on blocking streams.
+//!
+//! Source: CUDA Driver API 13.x, "Memory Management".
+
+#![expect(unsafe_code, reason = "calls the driver's copies and fills")]
+
+pub(crate) mod blocking;
+mod chunk;
+mod staging;
+
+use crate::order::{self, Minds};
+use cuhold_handles::{
+    Error, Result, Stream,
+    driver_sys::{Calls, ffi::c_void},
+};
+
+/// A range of device memory, with the stream that everything on it is queued on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<'a> {
+    pub(crate) home: &'a Stream,
+    pub(crate) ptr: u64,
+    pub(crate) bytes: usize,
+}
+
+/// Queues a copy between two ranges of the same size and home.
+#[inline]
+pub(crate) fn copy(dst: Span<'_>, src: Span<'_>) -> Result<()> {
+    if dst.bytes == 0 {
+        return Ok(());
+    }
+    order::enqueue(dst.home, Minds::Device, |calls: Calls<'_>| {
+        // SAFETY: *pointers*: both ranges lie within live buffers of this stream, and are as large; *handles*: the stream
+        // is borrowed.
+        unsafe { calls.cuMemcpyDtoDAsync_v2(dst.ptr, src.ptr, dst.bytes, dst.home.raw()) }
+    })
+}
+
+/// Queues a copy from host memory.
+///
+/// # Safety
+/// `src` leads to as many bytes as the span has, which nobody writes or frees before the copy is done; where this returns
+/// an error that names a call, that may be so all the same.
+pub(crate) unsafe fn copy_in(dst: Span<'_>, src: *const c_void) -> Result<()> {
+    order::enqueue(dst.home, Minds::Device, |calls: Calls<'_>| {
+        // SAFETY: *pointers*: the span lies within a live buffer of this stream, the host side is the caller's promise;
+        // *handles*: the stream is borrowed.
+        unsafe { calls.cuMemcpyHtoDAsync_v2(dst.ptr, src, dst.bytes, dst.home.raw()) }
+    })
+}
+
+/// Queues a copy into host memory.
+///
+/// # Safety
+/// `dst` leads to as many bytes as the span has, which nobody reads, writes or frees before the copy is done; where this
+/// returns an error that names a call, that may be so all the same.
+pub(crate) unsafe fn copy_out(src: Span<'_>, dst: *mut c_void) -> Result<()> {
+    order::enqueue(src.home, Minds::Device, |calls: Calls<'_>| {
+        // SAFETY: *pointers*: the span lies within a live buffer of this stream, the host side is the caller's promise;
+        // *handles*: the stream is borrowed.
+        unsafe { calls.cuMemcpyDtoHAsync_v2(dst, src.ptr, src.bytes, src.home.raw()) }
+    })
+}
+
+/// What the driver can fill with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pattern {
+    One(u8),
+    Two(u16),
+    Four(u32),
+}
+
+impl Pattern {
+    /// The pattern that repeated gives these bytes. The wider one where several do.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        repeated(bytes)
+            .map(|four| Self::Four(u32::from_ne_bytes(four)))
+            .or_else(|| repeated(bytes).map(|two| Self::Two(u16::from_ne_bytes(two))))
+            .or_else(|| repeated(bytes).map(|[one]: [u8; 1]| Self::One(one)))
+    }
+
+    fn width(self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Two(_) => 2,
+            Self::Four(_) => 4,
+        }
+    }
+}
+
+/// The first `N` bytes, if the others repeat them.
+fn repeated<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    let (groups, rest) = bytes.as_chunks::<N>();
+    let first = groups.first()?;
+    (rest.is_empty() && groups.iter().all(|group| group == first)).then_some(*first)
+}
+
+/// Queues a fill with a value's bytes over and over; the span is a multiple of them.
+#[inline]
+pub(crate) fn fill(span: Span<'_>, value: &[u8]) -> Result<()> {
+    if span.bytes == 0 {
+        return Ok(());
+    }
+    let pattern = Pattern::of(value).ok_or_else(|| no_pattern(value.len()))?;
+    let count = span.bytes / pattern.width();
+    let (ptr, stream) = (span.ptr, span.home.raw());
+    order::enqueue(span.home, Minds::Nothing, |calls: Calls<'_>| match pattern {
+        // SAFETY: *pointers*: the span lies within a live buffer of this stream, aligned to the value's width;
+        // *handles*: the stream is borrowed.
+        Pattern::One(value) => unsafe { calls.cuMemsetD8Async(ptr, value, count, stream) },
+        // SAFETY: as above.
+        Pattern::Two(value) => unsafe { calls.cuMemsetD16Async(ptr, value, count, stream) },
+        // SAFETY: as above.
+        Pattern::Four(value) => unsafe { calls.cuMemsetD32Async(ptr, value, count, stream) },
+    })
+}
+
+#[cold]
+fn no_pattern(bytes: usize) -> Error {
+    Error::argument(format!(
+        "value: the driver fills with 1, 2 or 4 bytes over and over, which these {bytes} bytes aren't"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_filled_with_the_widest_pattern_that_it_repeats() {
+        assert_eq!(Pattern::of(&[7]), Some(Pattern::One(7)));
+        assert_eq!(Pattern::of(&[7, 7, 7]), Some(Pattern::One(7)));
+        assert_eq!(Pattern::of(&[1, 2]), Some(Pattern::Two(u16::from_ne_bytes([1, 2]))));
+        assert_eq!(
+            Pattern::of(&[1, 2, 1, 2, 1, 2]),
+            Some(Pattern::Two(u16::from_ne_bytes([1, 2])))
+        );
+        let four = Pattern::Four(u32::from_ne_bytes([1, 2, 3, 4]));
+        assert_eq!(Pattern::of(&[1, 2, 3, 4]), Some(four));
+        assert_eq!(Pattern::of(&[1, 2, 3, 4, 1, 2, 3, 4]), Some(four));
+        assert_eq!(Pattern::of(&[0; 16]), Some(Pattern::Four(0)));
+    }
+
+    #[test]
+    fn a_value_that_repeats_nothing_has_no_pattern() {
+        assert_eq!(Pattern::of(&[1, 2, 3]), None);
+        assert_eq!(Pattern::of(&[1, 2, 3, 4, 5, 6, 7, 8]), None);
+        assert_eq!(Pattern::of(&[1, 2, 3, 4, 1, 2]), None);
+    }
+}

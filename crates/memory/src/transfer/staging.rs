@@ -1,0 +1,217 @@
+//! Staging memory: what a context keeps of it between copies, and what a copy takes of it.
+//!
+//! ```text
+//!   context ─ extra ─► Staging { idle chunks }
+//!                        take ▼        ▲ give back: every copy from and to it is done
+//!                           Lease { slots }
+//!                               └─ a wait failed ─► the reclaimer waits, then ends the chunks; can't it, they are leaked
+//! ```
+//!
+//! The lock is held to take chunks and to give them back, not while one is made, waited for or ended. A context of
+//! somebody else's keeps nothing, since its end isn't known: its chunks are made for each copy.
+
+use super::chunk::{CHUNK_BYTES, Chunk};
+use crate::order::{self, CAPTURED, Wait};
+use cuhold_handles::{
+    CudaWarning, Error, Note, Result, Stream,
+    driver_sys::{Call, Calls, Life},
+    extra::ContextExtra,
+};
+use parking_lot::Mutex;
+use std::mem;
+
+/// How many chunks a copy uses at once: the device works on one while the thread works on another, and both have one to
+/// go on with.
+pub(super) const CHUNKS_AT_ONCE: usize = 4;
+
+/// How many idle chunks a context keeps. Those beyond it are ended by the reclaimer.
+const IDLE_MAX: usize = 2 * CHUNKS_AT_ONCE;
+
+/// The idle chunks of a context.
+#[derive(Debug, Default)]
+pub(super) struct Staging {
+    idle: Mutex<Vec<Chunk>>,
+}
+
+impl ContextExtra for Staging {
+    fn end(&self, calls: Calls<'_>, warn: &mut dyn FnMut(CudaWarning)) {
+        if calls.api().life() == Life::Forked {
+            // The lock may be the parent's.
+            return;
+        }
+        let idle = mem::take(&mut *self.idle.lock());
+        for chunk in idle {
+            chunk.end(calls, warn);
+        }
+    }
+}
+
+impl Staging {
+    fn take(&self, count: usize) -> Vec<Chunk> {
+        let mut idle = self.idle.lock();
+        let keep = idle.len().saturating_sub(count);
+        idle.split_off(keep)
+    }
+
+    /// Gives back what there is room for; the rest comes back.
+    fn give_back(&self, mut chunks: Vec<Chunk>) -> Vec<Chunk> {
+        let mut idle = self.idle.lock();
+        let room = IDLE_MAX.saturating_sub(idle.len()).min(chunks.len());
+        let rest = chunks.split_off(room);
+        idle.append(&mut chunks);
+        rest
+    }
+}
+
+/// What is known of the copy that used a chunk last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// It is done.
+    Done,
+    /// It is queued, and the chunk's event marks it.
+    Marked,
+    /// It may be queued.
+    Unknown,
+}
+
+/// A chunk in use.
+#[derive(Debug)]
+struct Slot {
+    chunk: Chunk,
+    state: Use,
+}
+
+/// The chunks of one copy.
+pub(super) struct Lease<'a> {
+    home: &'a Stream,
+    slots: Vec<Slot>,
+}
+
+impl<'a> Lease<'a> {
+    /// Takes chunks for a copy of so many bytes, which aren't none.
+    ///
+    /// Calls `cuEventCreate`, `cuMemHostAlloc` for those that must be made.
+    pub(super) fn take(home: &'a Stream, bytes: usize) -> Result<Self> {
+        let wanted = bytes.div_ceil(CHUNK_BYTES).min(CHUNKS_AT_ONCE);
+        let context = home.context();
+        let idle = context.extra(Staging::default).map(|staging| staging.take(wanted));
+        let mut lease = Self { home, slots: Vec::with_capacity(wanted) };
+        for chunk in idle.unwrap_or_default() {
+            lease.slots.push(Slot { chunk, state: Use::Done });
+        }
+        for _ in lease.slots.len()..wanted {
+            lease.slots.push(Slot { chunk: Chunk::new(context)?, state: Use::Done });
+        }
+        Ok(lease)
+    }
+
+    /// How many chunks there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn slot(&mut self, step: usize) -> Result<&mut Slot> {
+        let len = self.slots.len();
+        let index = step.checked_rem(len).unwrap_or(0);
+        self.slots.get_mut(index).ok_or_else(|| Error::state("a copy without staging memory"))
+    }
+
+    /// Where the memory of this step is, once the copy that used it before is done.
+    ///
+    /// Calls `cuEventSynchronize`, if there was one.
+    pub(super) fn memory(&mut self, step: usize) -> Result<*mut u8> {
+        let driver = self.home.driver();
+        let slot = self.slot(step)?;
+        if slot.state == Use::Marked {
+            slot.state = Use::Unknown;
+            slot.chunk.wait(driver.calls()).map_err(|failure| driver.error(failure))?;
+            slot.state = Use::Done;
+        }
+        Ok(slot.chunk.memory())
+    }
+
+    /// Queues the copy of this step by `copy`, and marks it.
+    ///
+    /// Calls what `copy` calls, `cuEventRecord`.
+    pub(super) fn queue(
+        &mut self,
+        step: usize,
+        copy: impl FnOnce(*mut u8) -> Result<()>,
+        queued: &mut u32,
+    ) -> Result<()> {
+        let home = self.home;
+        let slot = self.slot(step)?;
+        slot.state = Use::Unknown;
+        let result = copy(slot.chunk.memory());
+        *queued += u32::from(is_queued(&result));
+        result?;
+        slot.chunk.mark(home)?;
+        slot.state = Use::Marked;
+        Ok(())
+    }
+
+    /// After a failure: waits for everything on the stream, after which every chunk is free again. A second failure is a
+    /// note.
+    ///
+    /// Calls `cuStreamSynchronize`.
+    #[cold]
+    pub(super) fn settle(&mut self, error: Error) -> Error {
+        if self.slots.iter().all(|slot| slot.state == Use::Done) {
+            return error;
+        }
+        let (wait, outcome) = order::settle(self.home);
+        if wait == Wait::Done {
+            for slot in &mut self.slots {
+                slot.state = Use::Done;
+            }
+        }
+        let error = match outcome.into_error(self.home.driver()) {
+            Some(second) => error.with_note(Note::Text(second.to_string().into())),
+            None => error,
+        };
+        if wait == Wait::Captured { error.with_note(Note::Text(CAPTURED.into())) } else { error }
+    }
+}
+
+/// Whether the driver accepted it.
+fn is_queued(result: &Result<()>) -> bool {
+    result.as_ref().err().is_none_or(|error| error.completed().is_some())
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let slots = mem::take(&mut self.slots);
+        let is_settled = slots.iter().all(|slot| slot.state == Use::Done);
+        let mut chunks: Vec<Chunk> = slots.into_iter().map(|slot| slot.chunk).collect();
+        if is_settled && let Some(staging) = self.home.context().extra(Staging::default) {
+            chunks = staging.give_back(chunks);
+        }
+        if !chunks.is_empty() {
+            retire(self.home, chunks, is_settled);
+        }
+    }
+}
+
+/// Leaves the end of chunks to the reclaimer, after everything on the stream.
+#[cold]
+fn retire(home: &Stream, chunks: Vec<Chunk>, is_settled: bool) {
+    let inlet = home.driver().reclaim().inlet();
+    let (context, home) = (home.context().as_raw(), home.clone());
+    inlet.defer(Some(context), move || {
+        let driver = home.driver();
+        if !is_settled {
+            let (wait, outcome) = order::settle(&home);
+            if let Some(first) = chunks.first() {
+                let call = Call::cuStreamSynchronize;
+                order::warn_of_wait(driver, wait, outcome, call, first.object());
+            }
+            if wait != Wait::Done {
+                // Nothing frees a chunk but `end`: these stay for good.
+                return;
+            }
+        }
+        for chunk in chunks {
+            chunk.end(driver.calls(), &mut |warning| driver.warn(warning));
+        }
+    });
+}

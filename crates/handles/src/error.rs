@@ -201,8 +201,9 @@ impl Error {
     }
 
     /// Adds what went wrong while the thing was undone that the operation had made.
+    #[doc(hidden)]
     #[must_use]
-    pub(crate) fn with_undo(self, undo: &Self) -> Self {
+    pub fn with_undo(self, undo: &Self) -> Self {
         let failed = match (undo.call(), undo.status()) {
             (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
                 Note::UndoFailed(Failure { call, status })

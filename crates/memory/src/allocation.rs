@@ -20,7 +20,7 @@ use cuhold_handles::{
     CudaWarning, Driver, Error, Fate, Note, Object, ObjectKind, Refused, Result, Stream, callback,
     driver_sys::{CUresult, Call, Life},
     foreign::{self, Caught},
-    scope::Outcome,
+    scope::{self, Outcome},
 };
 use std::{mem::ManuallyDrop, sync::Arc};
 
@@ -132,14 +132,8 @@ impl Allocation {
 
 /// The end of memory whose holder is gone: in a `Drop`. Nothing unwinds from it, and it waits for nothing.
 pub(crate) fn end(memory: Allocation, home: Stream) {
-    if memory.is_empty() {
-        return;
-    }
-    if memory.is_ordered() && !callback::inside() {
-        return end_here(memory, home, true);
-    }
-    if home.driver().api().life() == Life::Forked {
-        // A resource of the user's may hold locks of the parent's threads: nothing of it is touched.
+    // In a forked child nothing of the parent's is touched; a resource of the user's may hold its locks.
+    if memory.is_empty() || home.driver().api().life() == Life::Forked {
         return;
     }
     if callback::inside() || memory.waits() {
@@ -161,13 +155,15 @@ fn end_here(memory: Allocation, home: Stream, may_leave: bool) {
         Ending::Ordered(outcome) if outcome.is_clean() => {}
         // A callback of somebody else: the driver made nothing, and the reclaimer asks again.
         Ending::Ordered(outcome)
-            if outcome.status() == Some(CUresult::NOT_PERMITTED) && may_leave =>
+            if may_leave && outcome.is_not_permitted() && in_callback(&home) =>
         {
             leave(memory, home);
         }
         Ending::Ordered(outcome) => warn_of_outcome(&memory, &home, outcome),
         Ending::Resource(Ok(())) => memory.release(home.driver(), unnamed),
-        Ending::Resource(Err(error)) if error.is(CUresult::NOT_PERMITTED) && may_leave => {
+        Ending::Resource(Err(error))
+            if may_leave && error.is(CUresult::NOT_PERMITTED) && in_callback(&home) =>
+        {
             leave(memory, home);
         }
         Ending::Resource(Err(error)) => {
@@ -182,6 +178,11 @@ fn end_here(memory: Allocation, home: Stream, may_leave: bool) {
             memory.release(home.driver(), |_| object);
         }
     }
+}
+
+#[cold]
+fn in_callback(home: &Stream) -> bool {
+    scope::is_in_callback(home.driver().calls())
 }
 
 /// Names a resource that holds no memory of ours any more.
@@ -209,10 +210,7 @@ fn warn_of_outcome(memory: &Allocation, home: &Stream, outcome: Outcome) {
 fn warn_of_error(driver: &Driver, object: Object, error: &Error) {
     let first = failure_of(error);
     driver.warn(match first {
-        Some(failure) => {
-            let outcome = Outcome { operation: Some(failure), ..Outcome::default() };
-            CudaWarning::failed(failure, object, outcome.fate())
-        }
+        Some(failure) => CudaWarning::failed(failure, object, Outcome::of(Err(failure)).fate()),
         None => CudaWarning::note(object, "the memory resource didn't take it back")
             .with_fate(Fate::Unknown)
             .with_text(&error.to_string()),
@@ -225,7 +223,7 @@ fn warn_of_error(driver: &Driver, object: Object, error: &Error) {
             Note::ModeNotRestored(failure) if Some(*failure) != first => {
                 driver.warn(CudaWarning::mode_not_restored(*failure, object, "relaxed"));
             }
-            Note::UndoFailed(failure) => {
+            Note::Failed(failure) | Note::UndoFailed(failure) => {
                 driver.warn(CudaWarning::failed(*failure, object, Fate::Unknown));
             }
             _ => {}
@@ -247,7 +245,9 @@ pub(crate) fn close(memory: Allocation, home: &Stream) -> Result<(), Refused<Opt
     }
     match memory.give_back(home) {
         Ending::Ordered(outcome) => {
-            let was_asked = outcome.activate.is_none() && !was_refused_asking(&outcome);
+            let was_asked = outcome.is_asked()
+                && !was_refused_asking(&outcome)
+                && !(outcome.is_not_permitted() && in_callback(home));
             match outcome.into_error(driver) {
                 None => Ok(()),
                 Some(error) => Err(Refused::new(error, (!was_asked).then_some(memory))),

@@ -12,11 +12,11 @@ pub(crate) fn failure_of(error: &Error) -> Option<Failure> {
     }
 }
 
-/// The first error, which says that undoing failed too.
+/// The first error, with the second and what that says went wrong besides.
 #[cold]
-pub(crate) fn undo_failed(error: Error, second: &Error) -> Error {
+pub(crate) fn with_second(error: Error, second: &Error) -> Error {
     let note = match failure_of(second) {
-        Some(failure) => Note::UndoFailed(failure),
+        Some(failure) => Note::Failed(failure),
         None => Note::Text(second.to_string().into()),
     };
     second.notes().iter().cloned().fold(error.with_note(note), Error::with_note)

@@ -7,7 +7,7 @@
 use crate::layout;
 use bytemuck::Pod;
 use cuhold_handles::{
-    Closed, Context, Driver, Error, Note, ObjectKind, Refused, Result,
+    Closed, Context, Driver, Error, ObjectKind, Refused, Result,
     driver_sys::{
         Call, Calls, Failure,
         ffi::{CU_MEMHOSTALLOC_PORTABLE, CUcontext, c_void},
@@ -185,10 +185,11 @@ fn zeroed_memory(context: &Context, bytes: usize) -> Result<Owned<HostRes>> {
     let memory = scope::neutral(
         driver,
         || allocate(context, bytes),
-        // SAFETY: allocated a moment ago, and given to nobody.
-        |memory, error| match unsafe { free(driver.calls(), memory) } {
-            Ok(()) => error,
-            Err(failure) => error.with_note(Note::UndoFailed(failure)),
+        |memory, error| {
+            let columns = Call::cuMemFreeHost.columns();
+            // SAFETY: allocated a moment ago, and given to nobody.
+            let free = |calls: Calls<'_>| unsafe { free(calls, memory) };
+            scope::cleanup(driver, None, columns, free).note_undo(error, memory.addr())
         },
     )?;
     // SAFETY: as many bytes were allocated, which nobody else knows.

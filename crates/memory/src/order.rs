@@ -76,7 +76,7 @@ pub(crate) fn enqueue(
         _ if stream.is_token() => scope::run(target, checked),
         Minds::Device => scope::run_on_device(target, checked),
         Minds::Nothing => {
-            checked(target.driver().calls()).map_err(|failure| target.driver().error(failure))
+            checked(target.driver().callable()?).map_err(|failure| target.driver().error(failure))
         }
     }?;
     if is_captured.get() { Err(captured()) } else { Ok(()) }
@@ -140,7 +140,7 @@ pub(crate) fn settle(stream: &Stream) -> (Wait, Outcome) {
         // SAFETY: *handles*: the stream is borrowed.
         unsafe { calls.cuStreamSynchronize(stream.raw()) }
     });
-    let wait = if outcome.activate.is_some() || outcome.operation.is_some() {
+    let wait = if !outcome.is_asked() || outcome.operation.is_some() {
         Wait::Failed
     } else if is_captured.get() {
         Wait::Captured

@@ -66,7 +66,7 @@ pub(crate) fn allocate(pool: Option<&Pool>, bytes: usize, stream: &Stream) -> Re
         };
         scope::create(stream.context().target(), make, undo)
     } else {
-        make(driver.calls()).map_err(|failure| driver.error(failure))
+        make(driver.callable()?).map_err(|failure| driver.error(failure))
     };
     match made {
         Ok(Some(ptr)) => Ok(Block { ptr, bytes, tag: if pool.is_some() { POOL } else { CURRENT } }),

@@ -12,7 +12,7 @@
 #![expect(unsafe_code, reason = "hands host memory to the device")]
 
 use crate::{
-    also::{failure_of, undo_failed},
+    also::failure_of,
     host::{HostSource, HostTarget},
     layout,
     order::{self, Wait, captured},
@@ -175,10 +175,10 @@ impl<B> Parts<B> {
         let Progress::Marked(event) = &self.progress else { return order::settle(&self.home) };
         let outcome = order::cleanup(&self.home, Call::cuEventSynchronize, |calls| {
             // SAFETY: *handles*: this value's event.
-            unsafe { calls.cuEventSynchronize(event.as_raw()) }
+            unsafe { calls.cuEventSynchronize(event.raw()) }
         });
-        let failed = outcome.activate.is_some() || outcome.operation.is_some();
-        (if failed { Wait::Failed } else { Wait::Done }, outcome)
+        let done = outcome.is_asked() && outcome.operation.is_none();
+        (if done { Wait::Done } else { Wait::Failed }, outcome)
     }
 
     /// Drops a user's value.
@@ -312,7 +312,7 @@ fn may_be_queued(error: &Error) -> bool {
 fn unneeded(event: Event, error: Error) -> Error {
     match event.close() {
         Ok(_) => error,
-        Err(refused) => undo_failed(error, &refused.error),
+        Err(refused) => error.with_undo(&refused.error),
     }
 }
 

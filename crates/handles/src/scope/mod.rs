@@ -84,7 +84,8 @@ fn set(calls: Calls<'_>, raw: CUcontext) -> Result<(), Failure> {
 
 /// Whether this thread runs a callback of the driver, ours or not: there every call is refused (measured).
 #[cold]
-pub(crate) fn is_in_callback(calls: Calls<'_>) -> bool {
+#[must_use]
+pub fn is_in_callback(calls: Calls<'_>) -> bool {
     current(calls).is_err_and(|failure| failure.status == CUresult::NOT_PERMITTED)
 }
 

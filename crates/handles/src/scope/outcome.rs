@@ -95,7 +95,8 @@ impl Outcome {
     }
 
     /// Whether the driver refused, as it does inside a callback, to begin with.
-    pub(crate) fn is_not_permitted(&self) -> bool {
+    #[must_use]
+    pub fn is_not_permitted(&self) -> bool {
         let first = [self.relax, self.activate, self.operation].into_iter().flatten().next();
         first.is_some_and(|failure| failure.status == CUresult::NOT_PERMITTED)
     }
@@ -178,7 +179,8 @@ impl Outcome {
     }
 
     /// What went wrong while a new object was unmade, as notes on the error for which it was.
-    pub(crate) fn note_undo(self, mut error: Error, raw: u64) -> Error {
+    #[must_use]
+    pub fn note_undo(self, mut error: Error, raw: u64) -> Error {
         let causes = [self.relax, self.activate].into_iter().flatten();
         error = causes.fold(error, |error, failure| error.with_note(Note::Failed(failure)));
         if self.skipped {

@@ -3,7 +3,6 @@
 use super::Buffer;
 use crate::{
     allocation::Allocation,
-    also::undo_failed,
     layout,
     order::check_home,
     source::{AsSource, Source},
@@ -136,7 +135,7 @@ impl<T: Pod> Buffer<T> {
     fn unmade(self, error: Error) -> Error {
         match self.close() {
             Ok(_) => error,
-            Err(refused) => undo_failed(error, &refused.error),
+            Err(refused) => error.with_undo(&refused.error),
         }
     }
 }

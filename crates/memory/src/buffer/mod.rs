@@ -23,7 +23,6 @@ pub use view::{BufferView, BufferViewMut};
 
 use crate::{
     allocation::{self, Allocation},
-    also::undo_failed,
     layout,
     order::{check_home, refuse_captured, same_stream},
 };
@@ -288,7 +287,7 @@ fn order_after(earlier: &Stream, later: &Stream) -> Result<()> {
     match (result, event.close()) {
         (result, Ok(_)) => result,
         (Ok(()), Err(refused)) => Err(refused.error),
-        (Err(error), Err(refused)) => Err(undo_failed(error, &refused.error)),
+        (Err(error), Err(refused)) => Err(error.with_undo(&refused.error)),
     }
 }
 

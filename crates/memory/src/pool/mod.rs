@@ -14,7 +14,7 @@ use crate::{
     source::{Block, MemoryResource},
 };
 use cuhold_handles::{
-    Closed, Device, Driver, Error, Note, ObjectKind, Owner, Refused, Result, Stream,
+    Closed, Device, Driver, Error, ObjectKind, Owner, Refused, Result, Stream,
     driver_sys::{Call, Calls, Failure, ffi::*},
     resource::{Handle, Resource},
     scope,
@@ -318,11 +318,10 @@ fn made(device: &Device, max_bytes: usize, threshold_bytes: u64) -> Result<CUmem
 /// Destroys a pool that can't be handed out.
 #[cold]
 fn unmade(driver: &Driver, raw: CUmemoryPool, error: Error) -> Error {
+    let columns = Call::cuMemPoolDestroy.columns();
     // SAFETY: *handles*: created a moment ago, and given to nobody.
-    match unsafe { driver.calls().cuMemPoolDestroy(raw) } {
-        Ok(()) => error,
-        Err(undo) => error.with_note(Note::UndoFailed(undo)),
-    }
+    let destroy = |calls: Calls<'_>| unsafe { calls.cuMemPoolDestroy(raw) };
+    scope::cleanup(driver, None, columns, destroy).note_undo(error, raw.addr() as u64)
 }
 
 // SAFETY: *memory*: the driver's allocator aligns to 512 bytes and orders what it gives by the stream. *Given back*: a

@@ -85,13 +85,12 @@ impl Chunk {
             Object { kind: ObjectKind::Event, raw: self.event.addr() as u64, id: self.event_id };
         // SAFETY: *handles*: the chunk's event, which ends with this value.
         let ended = unsafe { calls.cuEventDestroy_v2(self.event) };
-        let outcome = Outcome { operation: ended.err(), ..Outcome::default() };
+        let outcome = Outcome::of(ended);
         outcome.warn_to(event, Call::cuEventDestroy_v2, outcome.fate(), warn);
         let outcome = scope::relaxed(calls, Call::cuMemFreeHost.columns(), |calls| {
             // SAFETY: the chunk's memory, which ends with this value; copies from and to it are done, or of its own
             // context.
-            let freed = unsafe { host::free(calls, self.memory) };
-            Outcome { operation: freed.err(), ..Outcome::default() }
+            Outcome::of(unsafe { host::free(calls, self.memory) })
         });
         outcome.warn_to(self.object(), Call::cuMemFreeHost, outcome.fate(), warn);
     }

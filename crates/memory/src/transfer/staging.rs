@@ -11,7 +11,10 @@
 //! somebody else's keeps nothing, since its end isn't known: its chunks are made for each copy.
 
 use super::chunk::{CHUNK_BYTES, Chunk};
-use crate::order::{self, CAPTURED, Wait};
+use crate::{
+    also::with_second,
+    order::{self, CAPTURED, Wait},
+};
 use cuhold_handles::{
     CudaWarning, Error, Note, Result, Stream,
     driver_sys::{Call, Calls, Life},
@@ -166,7 +169,7 @@ impl<'a> Lease<'a> {
             }
         }
         let error = match outcome.into_error(self.home.driver()) {
-            Some(second) => error.with_note(Note::Text(second.to_string().into())),
+            Some(second) => with_second(error, &second),
             None => error,
         };
         if wait == Wait::Captured { error.with_note(Note::Text(CAPTURED.into())) } else { error }

@@ -2,7 +2,7 @@
 
 use crate::{
     Result,
-    gpu::{Binary, CONTENTS, Contents, Program, TODAY},
+    gpu::{Binary, CONTENTS, Contents, LeftOut, Program, TODAY},
     workspace,
 };
 use cargo_metadata::{Message, MetadataCommand, TargetKind};
@@ -16,8 +16,13 @@ use std::{
 /// What the folder may take, in bytes.
 const BYTES_AT_MOST: u64 = 60_000_000;
 
-/// Packages whose tests have nothing to do with a GPU: these read the source tree.
-const WITHOUT_GPU: &[&str] = &["xtask"];
+/// Packages whose tests stay here, and why. They are tested by `cargo test`; a report says that they were left out.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("cuhold-driver-sim", "its tests are about the simulated driver"),
+    ("cuhold-driver-sys", "its tests build drivers of their own with rustc"),
+    ("cuhold-facts", "its tests are about its program, which is run instead"),
+    ("xtask", "its tests read the source tree"),
+];
 
 /// The programs: name, how cargo builds it, and its arguments on the GPU host.
 const PROGRAMS: &[(&str, &[&str], &[&str])] = &[
@@ -45,7 +50,7 @@ pub(crate) fn run(out: &Path) -> Result<()> {
         }
         fs::remove_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
     }
-    let mut contents = Contents::default();
+    let mut contents = Contents { left_out: left_out(), ..Contents::default() };
     let bin = out.join("bin");
     fs::create_dir_all(&bin).map_err(|e| format!("{}: {e}", bin.display()))?;
     // Written again when it is complete; until then it says whose folder this is.
@@ -106,11 +111,11 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Builds the tests of every package that has anything to do with a GPU.
+/// Builds the tests that have something to say on a GPU.
 pub(crate) fn test_binaries() -> Result<Vec<Binary>> {
     let mut binaries = executables(&["test", "--workspace", "--no-run"])?;
     binaries.retain(|binary| binary.profile_test && !binary.is_bench);
-    Ok(binaries.into_iter().map(Executable::binary).filter(|b| !is_without_gpu(b)).collect())
+    Ok(binaries.into_iter().map(Executable::binary).filter(|binary| !is_left_out(binary)).collect())
 }
 
 fn bench_binaries() -> Result<Vec<Binary>> {
@@ -119,8 +124,17 @@ fn bench_binaries() -> Result<Vec<Binary>> {
     Ok(binaries.into_iter().map(Executable::binary).collect())
 }
 
-fn is_without_gpu(binary: &Binary) -> bool {
-    WITHOUT_GPU.iter().any(|package| binary.name.split("::").next() == Some(package))
+fn is_left_out(binary: &Binary) -> bool {
+    LEFT_OUT.iter().any(|(package, _)| binary.name.split("::").next() == Some(package))
+}
+
+/// The packages whose tests aren't run on a GPU.
+pub(crate) fn left_out() -> Vec<LeftOut> {
+    let own = |(package, reason): &(&str, &str)| LeftOut {
+        package: (*package).to_owned(),
+        reason: (*reason).to_owned(),
+    };
+    LEFT_OUT.iter().map(own).collect()
 }
 
 /// Builds a program and returns its file.
@@ -230,9 +244,9 @@ mod tests {
     }
 
     #[test]
-    fn packages_without_gpu_are_told_by_their_whole_name() {
+    fn packages_that_stay_here_are_told_by_their_whole_name() {
         let named = |name: &str| Binary { name: name.to_owned(), file: PathBuf::new() };
-        assert!(is_without_gpu(&named("xtask::xtask")));
-        assert!(!is_without_gpu(&named("cuhold::xtask")));
+        assert!(is_left_out(&named("xtask::xtask")));
+        assert!(!is_left_out(&named("cuhold::xtask")));
     }
 }

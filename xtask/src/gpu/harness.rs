@@ -1,6 +1,9 @@
 //! Lists the tests of Rust test binaries and runs each in a process of its own.
 
-use super::process::{self, Ran};
+use super::{
+    LeftOut,
+    process::{self, Ran},
+};
 use crate::Result;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -72,6 +75,16 @@ impl Case {
             Outcome::Skipped { .. } => "skipped",
         };
         println!("{word:<7} {}::{}", self.binary, self.test);
+    }
+
+    /// All tests of a package in one line.
+    pub(super) fn of_left_out(package: &LeftOut) -> Self {
+        Self {
+            binary: package.package.clone(),
+            test: "(all)".to_owned(),
+            outcome: Outcome::Skipped { reason: package.reason.clone() },
+            seconds: 0.0,
+        }
     }
 
     /// A program stands for itself.

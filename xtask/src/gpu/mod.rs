@@ -61,6 +61,14 @@ pub(crate) struct Contents {
     pub(crate) tests: Vec<Binary>,
     pub(crate) benches: Vec<Binary>,
     pub(crate) programs: Vec<Program>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// A package whose tests aren't run on a GPU.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    pub(crate) package: String,
+    pub(crate) reason: String,
 }
 
 /// A program that is run once and passes if it exits with 0.
@@ -85,7 +93,8 @@ pub(crate) fn test_here(options: &Options) -> Result<ExitCode> {
     let Some(gpu) = options.gpu() else { return Ok(no_gpu()) };
     let tests = bundle::test_binaries()?;
     let out = options.out.clone().unwrap_or_else(|| workspace::target().join("gpu-test"));
-    let cases = harness::run_all(&tests, &options.limits())?;
+    let mut cases = harness::run_all(&tests, &options.limits())?;
+    cases.extend(bundle::left_out().iter().map(harness::Case::of_left_out));
     finish(&out, &gpu, &cases)
 }
 
@@ -110,6 +119,7 @@ pub(crate) fn run_bundle(options: &BundleOptions) -> Result<ExitCode> {
     if all || wanted("tests") {
         let tests: Vec<Binary> = contents.tests.iter().map(|test| test.under(&folder)).collect();
         cases.extend(harness::run_all(&tests, &options.options.limits())?);
+        cases.extend(contents.left_out.iter().map(harness::Case::of_left_out));
     }
     if wanted("benches") {
         for bench in &contents.benches {

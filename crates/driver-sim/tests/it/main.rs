@@ -19,6 +19,7 @@ mod model;
 mod page_locked;
 mod pointer;
 mod pool;
+mod random;
 mod stream;
 
 #[test]

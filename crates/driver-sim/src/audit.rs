@@ -92,6 +92,8 @@ pub enum ViolationKind {
     CallInsideCallback,
     /// Code of the caller that ran as device work panicked.
     Panicked,
+    /// The call crashes a real driver (measured).
+    Crash,
     /// This simulator broke a rule of its own: a bug of it, not of the caller.
     Internal,
 }
@@ -108,6 +110,7 @@ impl fmt::Display for ViolationKind {
             Self::OverRelease => "release of references that aren't held",
             Self::CallInsideCallback => "driver call inside a callback",
             Self::Panicked => "panic in device work",
+            Self::Crash => "crash of a real driver",
             Self::Internal => "broken invariant of the simulator",
         })
     }

@@ -7,7 +7,7 @@
 use cuhold_driver_sys::ffi::*;
 
 use crate::{
-    audit::CallSite,
+    audit::{CallSite, ViolationKind},
     context::Context,
     options::DeviceOptions,
     world::{Answer, In, Key, Out, State, Turn},
@@ -77,6 +77,10 @@ pub(crate) fn name(turn: &mut Turn<'_>, name: Out<c_char>, len: c_int, device: C
     let name = name.required()?;
     let text = &turn.state.device(device)?.options.name;
     let room = usize::try_from(len).map_err(|_negative| CUresult::INVALID_VALUE)?;
+    if room == 0 {
+        turn.violate(ViolationKind::Crash, None, "no room for the name's end");
+        return Err(CUresult::INVALID_VALUE);
+    }
     // SAFETY: `len` is what the caller says that its buffer holds.
     unsafe { name.write_text(text, room) };
     Ok(())
@@ -195,17 +199,15 @@ pub(crate) fn by_pci_bus_id(turn: &mut Turn<'_>, device: Out<CUdevice>, id: In<c
     Ok(())
 }
 
+/// No device has execution affinity, whatever kind is asked for: unknown ones aren't refused (measured).
 pub(crate) fn exec_affinity_support(
     turn: &mut Turn<'_>,
     supported: Out<c_int>,
-    kind: CUexecAffinityType,
+    _kind: CUexecAffinityType,
     device: CUdevice,
 ) -> Answer {
     let supported = supported.required()?;
     turn.state.device_index(device)?;
-    if kind.0 >= CUexecAffinityType::CU_EXEC_AFFINITY_TYPE_MAX.0 {
-        return Err(CUresult::INVALID_VALUE);
-    }
     supported.write(0);
     Ok(())
 }

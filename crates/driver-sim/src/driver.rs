@@ -67,8 +67,8 @@ fn error_text(
     Ok(())
 }
 
-/// The rule of the real function (measured): a version above the driver's is refused; a symbol that isn't found is
-/// success with a null pointer and a status that says why.
+/// The rule of the real function (measured): a version above the driver's is refused, and nothing written; a symbol
+/// that isn't found is success with a null pointer and a status that says why.
 pub(crate) fn proc_address(
     turn: &mut Turn<'_>,
     symbol: In<c_char>,
@@ -81,31 +81,30 @@ pub(crate) fn proc_address(
         return Err(CUresult::INVALID_VALUE);
     };
     let version = Version(cuda_version);
-    let refused = version > turn.state.options.driver_version;
+    if version > turn.state.options.driver_version {
+        return Err(CUresult::INVALID_VALUE);
+    }
     let function = std::str::from_utf8(&symbol).ok().and_then(Function::by_name);
-    let form = function.filter(|_| !refused).and_then(|function| function.form_at(version));
+    let form = function.and_then(|function| function.form_at(version));
     let simulated = form.filter(|form| SIMULATED.contains(form)).zip(turn.state.options.symbols);
     pfn.write(simulated.map_or(std::ptr::null_mut(), |(form, resolve)| resolve(form)));
     status.write(if simulated.is_some() {
         CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS
-    } else if refused || (function.is_some() && form.is_none()) {
+    } else if function.is_some() && form.is_none() {
         CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
     } else {
         CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
     });
-    if refused { Err(CUresult::INVALID_VALUE) } else { Ok(()) }
+    Ok(())
 }
 
+/// Any flags are taken, although they are documented to be 0 (measured).
 pub(crate) fn logs_current(
     turn: &mut Turn<'_>,
     iterator_out: Out<CUlogIterator>,
-    flags: c_uint,
+    _flags: c_uint,
 ) -> Answer {
-    let iterator_out = iterator_out.required()?;
-    if flags != 0 {
-        return Err(CUresult::INVALID_VALUE);
-    }
-    iterator_out.write(turn.state.log.end());
+    iterator_out.required()?.write(turn.state.log.end());
     Ok(())
 }
 

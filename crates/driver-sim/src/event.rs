@@ -141,12 +141,13 @@ pub(crate) fn record_with_flags(
     let target = turn.stream(stream)?;
     turn.same_context(event, target.context)?;
     turn.not_lost()?;
-    let external = flags == EXTERNAL && turn.is_capturing(target);
-    if flags != 0 && !external {
-        return Err(CUresult::INVALID_VALUE);
-    }
-    if external {
-        return turn.enqueue(target, NodeKind::EventRecord, Work::Marker);
+    match flags {
+        0 => {}
+        EXTERNAL if turn.is_capturing(target) => {
+            return turn.enqueue(target, NodeKind::EventRecord, Work::Marker);
+        }
+        EXTERNAL => return Err(CUresult::ILLEGAL_STATE),
+        _ => return Err(CUresult::INVALID_VALUE),
     }
     if let Some((capture, after)) = turn.captured_place(target)? {
         turn.event_data(event)?.record = Record::Captured { capture, after };

@@ -22,6 +22,7 @@ pub(crate) use state::{CaptureId, Captures};
 
 use self::state::{Capture, Member};
 use crate::{
+    audit::ViolationKind,
     graph::{Graph, GraphNode},
     queue::Ordering,
     stream::Target,
@@ -122,8 +123,8 @@ fn nodes_of(
 pub(crate) fn end(turn: &mut Turn<'_>, stream: CUstream, out: Out<CUgraph>) -> Answer {
     let target = turn.stream(stream)?;
     let out = out.required()?;
-    let id = turn.state.captures.of(target.queue).ok_or(CUresult::ILLEGAL_STATE)?;
     out.write(CUgraph::NULL);
+    let id = turn.state.captures.of(target.queue).ok_or(CUresult::ILLEGAL_STATE)?;
     let state = &mut *turn.state;
     let Some(capture) = state.captures.get_mut(id) else { return Err(CUresult::ILLEGAL_STATE) };
     if capture.origin != target.queue {
@@ -183,9 +184,8 @@ pub(crate) fn info_v3(
     count_out: Out<usize>,
 ) -> Answer {
     // Edges without data are all that the simulator makes; the driver then answers null (a choice).
-    info_v2(turn, stream, status, id_out, graph_out, dependencies_out, count_out)?;
     edges_out.write(std::ptr::null());
-    Ok(())
+    info_v2(turn, stream, status, id_out, graph_out, dependencies_out, count_out)
 }
 
 #[expect(clippy::too_many_arguments, reason = "C's signature")]
@@ -206,14 +206,8 @@ pub(crate) fn info_v2(
     let id = state.captures.of(target.queue);
     let capture =
         id.and_then(|id| state.captures.get_mut(id)).filter(|capture| !capture.invalidated);
-    let Some(capture) = capture else {
-        // Only the status is defined where no valid capture is under way; the rest says "nothing".
-        id_out.write(0);
-        graph_out.write(CUgraph::NULL);
-        dependencies_out.write(std::ptr::null());
-        count_out.write(0);
-        return Ok(());
-    };
+    // Only the status is told where no valid capture is under way; the rest stays as it is (measured).
+    let Some(capture) = capture else { return Ok(()) };
     id_out.write(id.map_or(0, |id| id.0));
     graph_out.write(CUgraph::from_addr(capture.graph.raw()));
     if let Some(member) = capture.members.get_mut(&target.queue) {
@@ -270,13 +264,16 @@ pub(crate) fn update(
     Ok(())
 }
 
-/// Swaps the thread's mode with the caller's. A value that is no mode is taken without a word (measured) and changes
-/// nothing.
+/// Swaps the thread's mode with the caller's. A value that is no mode is taken without a word, and given back later
+/// (measured); what it allows isn't known, and here it is as strict as global.
 pub(crate) fn exchange_mode(turn: &mut Turn<'_>, mode: Out<Mode>) -> Answer {
-    let mode = mode.required()?;
     let thread = turn.thread;
     let old = turn.state.threads.mode(thread);
-    if let Some(new) = mode.read().filter(|new| mode_is_valid(*new).is_ok() && *new != old) {
+    let Some(new) = mode.read() else {
+        turn.violate(ViolationKind::Crash, None, "a null pointer");
+        return Err(CUresult::INVALID_VALUE);
+    };
+    if new != old {
         turn.state.threads.get_mut(thread).mode = new;
     }
     mode.write(old);

@@ -12,9 +12,6 @@ pub(crate) fn enable_peer(turn: &mut Turn<'_>, peer: CUcontext, flags: c_uint) -
     if flags != 0 {
         return Err(CUresult::INVALID_VALUE);
     }
-    if peer == current {
-        return Err(CUresult::INVALID_CONTEXT);
-    }
     let same_device = turn.context_data(peer)?.device == turn.context_data(current)?.device;
     if same_device || !turn.state.options.peer_access {
         return Err(CUresult::PEER_ACCESS_UNSUPPORTED);

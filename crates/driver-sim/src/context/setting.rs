@@ -70,6 +70,7 @@ pub(crate) fn cache_config(turn: &mut Turn<'_>, config: Out<CUfunc_cache>) -> An
 
 pub(crate) fn set_cache_config(turn: &mut Turn<'_>, config: CUfunc_cache) -> Answer {
     let key = turn.current()?;
+    turn.check_capture()?;
     if config.0 > CUfunc_cache::CU_FUNC_CACHE_PREFER_EQUAL.0 {
         return Err(CUresult::INVALID_VALUE);
     }
@@ -93,13 +94,24 @@ pub(crate) fn reset_persisting_l2(turn: &mut Turn<'_>) -> Answer {
     turn.not_lost()
 }
 
-/// No simulated device has execution affinity.
+/// A context runs on all multiprocessors of its device.
 pub(crate) fn exec_affinity(
     turn: &mut Turn<'_>,
     affinity: Out<CUexecAffinityParam>,
-    _kind: CUexecAffinityType,
+    kind: CUexecAffinityType,
 ) -> Answer {
-    affinity.required()?;
-    turn.current()?;
-    Err(CUresult::UNSUPPORTED_EXEC_AFFINITY)
+    let affinity = affinity.required()?;
+    let key = turn.current()?;
+    if kind != CUexecAffinityType::CU_EXEC_AFFINITY_TYPE_SM_COUNT {
+        return Err(CUresult::UNSUPPORTED_EXEC_AFFINITY);
+    }
+    let device = turn.context_data(key)?.device;
+    let all = turn.state.device(device)?.options.multiprocessors;
+    affinity.write(CUexecAffinityParam {
+        type_: kind,
+        param: CUexecAffinityParam_st__bindgen_ty_1 {
+            smCount: CUexecAffinitySmCount { val: c_uint::try_from(all).unwrap_or_default() },
+        },
+    });
+    Ok(())
 }

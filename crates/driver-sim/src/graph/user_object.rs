@@ -142,7 +142,8 @@ pub(crate) fn graph_retain(
     Ok(())
 }
 
-/// Takes references back from a graph. Of those that it doesn't hold nothing happens (measured), but it is a violation.
+/// Takes references back from a graph. Those that it doesn't hold are taken from the object all the same (measured),
+/// which is a violation.
 pub(crate) fn graph_release(
     turn: &mut Turn<'_>,
     graph: CUgraph,
@@ -152,20 +153,22 @@ pub(crate) fn graph_release(
     let graph = turn.graph(graph)?;
     let key = turn.user_object(object)?;
     count_is_valid(count)?;
+    let count = u64::from(count);
     let graph = turn.state.graphs.get_mut(graph).ok_or(CUresult::INVALID_VALUE)?;
     let held = graph.users.get(&key.raw()).copied().unwrap_or(0);
-    let released = held.min(count.into());
-    if released == held {
+    let left = held.saturating_sub(count);
+    if left == 0 {
         graph.users.remove(&key.raw());
     } else {
-        graph.users.insert(key.raw(), held - released);
+        graph.users.insert(key.raw(), left);
     }
-    if released < count.into() {
+    if count > held {
         let named = Some((ObjectKind::UserObject, key.raw() as u64));
         turn.violate(ViolationKind::OverRelease, named, "the graph holds fewer references");
+        if let Some(object) = turn.state.user_objects.get_mut(key) {
+            object.own = object.own.saturating_sub(count - held);
+        }
     }
-    if released > 0 {
-        turn.release(key, released);
-    }
+    turn.release(key, count);
     Ok(())
 }

@@ -140,11 +140,12 @@ pub(crate) fn create_with_priority(
     priority: c_int,
 ) -> Answer {
     let out = out.required()?;
-    let context = turn.current()?;
-    turn.not_lost()?;
+    // The flags come before the context (measured); of an event it is the other way round.
     if flags & !CUstream_flags::CU_STREAM_NON_BLOCKING.0 != 0 {
         return Err(CUresult::INVALID_VALUE);
     }
+    let context = turn.current()?;
+    turn.not_lost()?;
     let ordering = if flags == 0 { Ordering::Blocking } else { Ordering::NonBlocking };
     let site = turn.site;
     let state = &mut *turn.state;

@@ -346,11 +346,14 @@ fn the_thread_s_mode_is_swapped_with_the_caller_s() {
     };
     assert_eq!(exchange(RELAXED), Ok(GLOBAL));
     assert_eq!(exchange(THREAD_LOCAL), Ok(RELAXED));
-    assert_eq!(exchange(CUstreamCaptureMode(9)), Ok(THREAD_LOCAL), "no mode: taken without a word");
-    assert_eq!(exchange(GLOBAL), Ok(THREAD_LOCAL));
+    let none = CUstreamCaptureMode(99);
+    assert_eq!(exchange(none), Ok(THREAD_LOCAL), "no mode, but taken without a word");
+    assert_eq!(exchange(GLOBAL), Ok(none));
+    assert_clean(&sim);
     let null = std::ptr::null_mut();
     let asked = call!(sim, cuThreadExchangeStreamCaptureMode(null));
     assert_eq!(asked, Err(CUresult::INVALID_VALUE));
+    assert_eq!(kinds(&sim.violations()), [ViolationKind::Crash]);
 }
 
 #[test]

@@ -272,6 +272,7 @@ fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>> {
         Call::cuEventQuery => call!(sim, cuEventQuery(e)),
         Call::cuEventSynchronize => call!(sim, cuEventSynchronize(e)),
         Call::cuCtxSetLimit => call!(sim, cuCtxSetLimit(CUlimit::CU_LIMIT_STACK_SIZE, 2048)),
+        Call::cuCtxSetCacheConfig => call!(sim, cuCtxSetCacheConfig(CUfunc_cache(1))),
         Call::cuCtxEnablePeerAccess => {
             call!(sim, cuCtxEnablePeerAccess(primary(sim, 1), 0))
         }

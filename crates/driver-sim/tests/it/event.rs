@@ -109,9 +109,9 @@ fn a_stream_may_wait_for_an_event_of_another_context() {
 fn external_flags_are_for_captures_only() {
     let (sim, _) = sim_with_context();
     let (s, e) = (stream(&sim, 1), event(&sim));
-    let value = Err(CUresult::INVALID_VALUE);
-    assert_eq!(call!(sim, cuEventRecordWithFlags(e, s, 1)), value);
-    assert_eq!(call!(sim, cuStreamWaitEvent(s, e, 1)), value);
+    assert_eq!(call!(sim, cuEventRecordWithFlags(e, s, 1)), Err(CUresult::ILLEGAL_STATE));
+    assert_eq!(call!(sim, cuEventRecordWithFlags(e, s, 2)), Err(CUresult::INVALID_VALUE));
+    assert_eq!(call!(sim, cuStreamWaitEvent(s, e, 1)), Err(CUresult::INVALID_VALUE));
     call!(sim, cuEventRecordWithFlags(e, s, 0)).unwrap();
 }
 

@@ -112,11 +112,11 @@ fn releasing_a_moved_reference_ends_the_object_once_and_is_a_violation_later() {
 }
 
 #[test]
-fn references_that_a_graph_does_not_hold_are_released_without_a_word_of_the_driver() {
+fn references_that_a_graph_does_not_hold_are_taken_from_the_object() {
     let (sim, runs) = (sim(), Runs::default());
     let (g, u) = (graph(&sim), user_object(&sim, &runs, 1));
     call!(sim, cuGraphReleaseUserObject(g, u, 1)).unwrap();
-    assert_eq!(runs.count(), 0);
+    assert_eq!(runs.count(), 1);
     assert_eq!(kinds(&sim.violations()), [ViolationKind::OverRelease]);
 }
 

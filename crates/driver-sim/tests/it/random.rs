@@ -22,8 +22,8 @@ struct Caller {
 }
 
 /// Mostly one of the newest, so that many calls make sense.
-fn pick<T: Copy>(from: &[T], at: usize) -> T {
-    let back = if at % 5 == 0 { at / 5 } else { at % 5 - 1 };
+fn pick<T: Copy>(from: &[T], at: u8) -> T {
+    let back = usize::from(if at.is_multiple_of(5) { at / 5 } else { at % 5 - 1 });
     from[from.len() - 1 - back % from.len()]
 }
 
@@ -42,7 +42,7 @@ impl Caller {
     }
 
     /// One call; `which` chooses it, the others its arguments.
-    fn make(&mut self, which: u8, a: usize, b: usize) -> Asked<()> {
+    fn make(&mut self, which: u8, a: u8, b: u8) -> Asked<()> {
         match which % 4 {
             0 => self.change_context(which / 4, a),
             1 => self.use_stream(which / 4, a, b),
@@ -51,8 +51,8 @@ impl Caller {
         }
     }
 
-    fn change_context(&mut self, which: u8, a: usize) -> Asked<()> {
-        let (sim, ctx, device) = (&self.sim, pick(&self.contexts, a), a as CUdevice % 3);
+    fn change_context(&mut self, which: u8, a: u8) -> Asked<()> {
+        let (sim, ctx, device) = (&self.sim, pick(&self.contexts, a), CUdevice::from(a % 3));
         match which % 9 {
             0 => {
                 let null = std::ptr::null_mut();
@@ -73,21 +73,21 @@ impl Caller {
         }
     }
 
-    fn use_stream(&mut self, which: u8, a: usize, b: usize) -> Asked<()> {
+    fn use_stream(&mut self, which: u8, a: u8, b: u8) -> Asked<()> {
         let (sim, s, e) = (&self.sim, pick(&self.streams, a), pick(&self.events, b));
         match which % 11 {
             0 => {
-                self.streams.push(get!(sim, cuStreamCreate(out, (b % 3) as c_uint))?);
+                self.streams.push(get!(sim, cuStreamCreate(out, c_uint::from(b % 3)))?);
                 Ok(())
             }
             1 => {
-                self.events.push(get!(sim, cuEventCreate(out, (b % 3) as c_uint))?);
+                self.events.push(get!(sim, cuEventCreate(out, c_uint::from(b % 3)))?);
                 Ok(())
             }
             2 => call!(sim, cuStreamDestroy_v2(s)),
             3 => call!(sim, cuEventDestroy_v2(e)),
             4 => call!(sim, cuEventRecord(e, s)),
-            5 => call!(sim, cuStreamWaitEvent(s, e, (a % 2) as c_uint)),
+            5 => call!(sim, cuStreamWaitEvent(s, e, c_uint::from(a % 2))),
             6 => call!(sim, cuStreamSynchronize(s)),
             7 => call!(sim, cuEventSynchronize(e)),
             8 => call!(sim, cuStreamQuery(s)),
@@ -96,9 +96,9 @@ impl Caller {
         }
     }
 
-    fn capture(&mut self, which: u8, a: usize, b: usize) -> Asked<()> {
+    fn capture(&mut self, which: u8, a: u8, b: u8) -> Asked<()> {
         let (sim, s) = (&self.sim, pick(&self.streams, a));
-        let mut mode = CUstreamCaptureMode((b % 4) as c_uint);
+        let mut mode = CUstreamCaptureMode(c_uint::from(b % 4));
         match which % 6 {
             0 | 1 => call!(sim, cuStreamBeginCapture_v2(s, mode)),
             2 => {
@@ -117,9 +117,9 @@ impl Caller {
         }
     }
 
-    fn use_graph(&mut self, which: u8, a: usize, b: usize) -> Asked<()> {
+    fn use_graph(&mut self, which: u8, a: u8, b: u8) -> Asked<()> {
         let (sim, g, u) = (&self.sim, pick(&self.graphs, a), pick(&self.objects, b));
-        let references = (a % 3) as c_uint;
+        let references = c_uint::from(a % 3);
         match which % 7 {
             0 => {
                 self.graphs.push(get!(sim, cuGraphCreate(out, 0))?);
@@ -134,7 +134,7 @@ impl Caller {
                 Ok(())
             }
             2 => call!(sim, cuGraphDestroy(g)),
-            3 => call!(sim, cuGraphRetainUserObject(g, u, references, (b % 2) as c_uint)),
+            3 => call!(sim, cuGraphRetainUserObject(g, u, references, c_uint::from(b % 2))),
             4 => call!(sim, cuGraphReleaseUserObject(g, u, references)),
             5 => call!(sim, cuUserObjectRelease(u, references)),
             _ => {
@@ -203,7 +203,7 @@ proptest! {
                 caller.sim.poison(CUresult::ILLEGAL_ADDRESS);
             }
             // Most are refused, since most arguments make no sense.
-            let _answer = caller.make(which, a.into(), b.into());
+            let _answer = caller.make(which, a, b);
         }
         let is_lost = call!(caller.sim, cuCtxSynchronize()) == Err(CUresult::ILLEGAL_ADDRESS);
         if !is_lost && lost.is_none() {

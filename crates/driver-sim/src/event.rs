@@ -81,7 +81,7 @@ impl Turn<'_> {
     }
 
     /// Two objects of different contexts: `INVALID_HANDLE` (measured), and a violation.
-    fn same_context(&mut self, event: Key<Event>, other: Key<Context>) -> Answer {
+    pub(crate) fn same_context(&mut self, event: Key<Event>, other: Key<Context>) -> Answer {
         if self.event_data(event)?.context == other {
             return Ok(());
         }
@@ -91,12 +91,28 @@ impl Turn<'_> {
     }
 
     /// The point that an event's last record stands for; `None` if there is nothing to wait for.
-    fn event_point(&mut self, event: Key<Event>) -> Result<Option<Point>, CUresult> {
+    pub(crate) fn event_point(&mut self, event: Key<Event>) -> Result<Option<Point>, CUresult> {
         match self.event_data(event)?.record.clone() {
             Record::Never => Ok(None),
             Record::On { point, .. } => Ok(Some(point)),
             Record::Captured { capture, .. } => Err(self.captured_event_asked(capture)),
         }
+    }
+}
+
+impl Turn<'_> {
+    /// Records an event on a stream that isn't captured.
+    pub(crate) fn record_on(&mut self, event: Key<Event>, target: Target) -> Answer {
+        let data = self.event_data(event)?;
+        data.serial += 1;
+        let serial = data.serial;
+        let (point, at_once) =
+            self.state.queues.submit(target.queue, Work::Record { event, serial }, &[]);
+        self.event_data(event)?.record = Record::On { point, time_ns: None };
+        if at_once.is_some() {
+            self.state.event_happened(event, serial);
+        }
+        Ok(())
     }
 }
 
@@ -153,20 +169,7 @@ pub(crate) fn record_with_flags(
         turn.event_data(event)?.record = Record::Captured { capture, after };
         return Ok(());
     }
-    record_on(turn, event, target)
-}
-
-fn record_on(turn: &mut Turn<'_>, event: Key<Event>, target: Target) -> Answer {
-    let data = turn.event_data(event)?;
-    data.serial += 1;
-    let serial = data.serial;
-    let (point, at_once) =
-        turn.state.queues.submit(target.queue, Work::Record { event, serial }, &[]);
-    turn.event_data(event)?.record = Record::On { point, time_ns: None };
-    if at_once.is_some() {
-        turn.state.event_happened(event, serial);
-    }
-    Ok(())
+    turn.record_on(event, target)
 }
 
 pub(crate) fn query(turn: &mut Turn<'_>, event: CUevent) -> Answer {

@@ -13,7 +13,10 @@ use std::{
     fmt,
 };
 
-use cuhold_driver_sys::{CUresult, ffi::CUhostFn};
+use cuhold_driver_sys::{
+    CUresult,
+    ffi::{CUhostFn, CUstream, CUstreamCallback},
+};
 
 use crate::{
     context::Context,
@@ -53,7 +56,9 @@ pub(crate) enum Work {
     Record { event: Key<Event>, serial: u64 },
     /// A host function. Those of one context run one at a time.
     Host { function: CUhostFn, data: UserData },
-    /// A stream callback, which is also called after a fault, with the status.
+    /// A stream callback: like a host function, but called after a fault too, with its status.
+    Callback { stream: CUstream, function: CUstreamCallback, data: UserData },
+    /// A copy or a fill.
     OnState(OnState),
     /// A kernel.
     #[expect(dead_code, reason = "for kernels, which are about to come")]
@@ -61,6 +66,11 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// Whether it calls a function of the host: of one context's only one at a time.
+    fn is_on_host(&self) -> bool {
+        matches!(self, Self::Host { .. } | Self::Callback { .. })
+    }
+
     /// Whether it takes no time: it completes as soon as there is nothing left that it waits for.
     fn is_instant(&self) -> bool {
         matches!(self, Self::Marker | Self::Record { .. })
@@ -73,6 +83,7 @@ impl fmt::Debug for Work {
             Self::Marker => "Marker",
             Self::Record { .. } => "Record",
             Self::Host { .. } => "Host",
+            Self::Callback { .. } => "Callback",
             Self::OnState(_) => "OnState",
             Self::OnCaller(_) => "OnCaller",
         })
@@ -249,7 +260,7 @@ impl Queues {
             let Some(front) = queue.items.front() else { return Next::Done };
             match front.after.iter().find(|point| !self.is_reached(**point)) {
                 Some(first) => at = *first,
-                None if matches!(front.work, Work::Host { .. }) && !may_run(queue.context) => {
+                None if front.work.is_on_host() && !may_run(queue.context) => {
                     return Next::Busy;
                 }
                 None => return Next::Run(at.queue),
@@ -305,6 +316,11 @@ impl Queues {
     /// How many pieces of work wait in all queues.
     pub(crate) fn pending_all(&self) -> u64 {
         self.map.values().map(|queue| queue.submitted - queue.completed).sum()
+    }
+
+    /// The queues of a context.
+    pub(crate) fn of(&self, context: Key<Context>) -> Vec<QueueId> {
+        self.map.iter().filter(|(_, queue)| queue.context == context).map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn context(&self, id: QueueId) -> Option<Key<Context>> {

@@ -11,7 +11,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use cuhold_driver_sys::{CUresult, ffi::CUhostFn};
+use cuhold_driver_sys::{
+    CUresult,
+    ffi::{CUhostFn, CUstream, CUstreamCallback},
+};
 
 use crate::{
     audit::ViolationKind,
@@ -108,9 +111,13 @@ impl Turn<'_> {
                 Ok(())
             }
             Work::Host { function, data } => {
-                self.state.host_running.push(context.id());
-                self.call_host(function, data);
-                self.state.host_running.retain(|running| *running != context.id());
+                self.as_host_function_of(context, |turn| turn.call_host(function, data));
+                Ok(())
+            }
+            Work::Callback { stream, function, data } => {
+                self.as_host_function_of(context, |turn| {
+                    turn.call_back(stream, CUresult::SUCCESS, function, data);
+                });
                 Ok(())
             }
             Work::OnState(work) => work(&mut self.state),
@@ -128,6 +135,28 @@ impl Turn<'_> {
         });
     }
 
+    /// Does what no other thread may do for the same context meanwhile.
+    fn as_host_function_of(&mut self, context: Key<Context>, call: impl FnOnce(&mut Self)) {
+        self.state.host_running.push(context.id());
+        call(self);
+        self.state.host_running.retain(|running| *running != context.id());
+    }
+
+    /// Calls a stream callback of the caller; what is said of [`call_host`](Self::call_host) holds here too.
+    fn call_back(
+        &mut self,
+        stream: CUstream,
+        status: CUresult,
+        function: CUstreamCallback,
+        data: UserData,
+    ) {
+        let Some(function) = function else { return };
+        self.unlocked(|| {
+            // SAFETY: *calls back*: the caller promised that the function may be called so.
+            unsafe { function(stream, status, data.0) };
+        });
+    }
+
     fn run_caller(&mut self, work: OnCaller) -> Answer {
         let world = self.world;
         let ran = self.unlocked(|| catch_unwind(AssertUnwindSafe(|| work(world))));
@@ -138,11 +167,18 @@ impl Turn<'_> {
         })
     }
 
-    /// Ends all CUDA work with a fatal status; the first one stays.
+    /// Ends all CUDA work with a fatal status; the first one stays. Work that was queued never runs, but stream callbacks
+    /// are called and told (documented).
     pub(crate) fn lose(&mut self, status: CUresult) {
-        self.state.lost.get_or_insert(status);
-        let works = self.state.queues.discard();
-        self.unlocked(|| drop_caught(works));
+        let status = *self.state.lost.get_or_insert(status);
+        for work in self.state.queues.discard() {
+            match work {
+                Work::Callback { stream, function, data } => {
+                    self.call_back(stream, status, function, data);
+                }
+                work => self.unlocked(|| drop_caught(work)),
+            }
+        }
         self.progressed();
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn begin_to_graph(
     if turn.state.graphs.get(graph).is_some_and(|graph| graph.capture.is_some()) {
         return Err(CUresult::ILLEGAL_STATE);
     }
-    let set = nodes_of(turn, graph, dependencies, count)?;
+    let set = turn.nodes_of(graph, dependencies, count)?;
     begin_in(turn, target, mode, graph, set);
     Ok(())
 }
@@ -97,27 +97,6 @@ fn begin_in(
     if let Some(graph) = state.graphs.get_mut(graph) {
         graph.capture = Some(id);
     }
-}
-
-/// The nodes in an array of the caller, all of this graph.
-#[expect(unsafe_code, reason = "reads an array of the caller")]
-fn nodes_of(
-    turn: &mut Turn<'_>,
-    graph: Key<Graph>,
-    nodes: In<CUgraphNode>,
-    count: usize,
-) -> Result<Vec<Key<GraphNode>>, CUresult> {
-    // SAFETY: `count` is what the caller says that its array holds.
-    let nodes = unsafe { nodes.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
-    let mut keys = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        let key = turn.find(|state| &state.nodes, node.addr(), CUresult::INVALID_VALUE)?;
-        if turn.state.nodes.get(key).is_none_or(|node| node.graph != graph) {
-            return Err(CUresult::INVALID_VALUE);
-        }
-        keys.push(key);
-    }
-    Ok(keys)
 }
 
 pub(crate) fn end(turn: &mut Turn<'_>, stream: CUstream, out: Out<CUgraph>) -> Answer {
@@ -248,7 +227,7 @@ pub(crate) fn update(
     }
     let graph = turn.state.captures.get(id).map(|capture| capture.graph);
     let graph = graph.ok_or(CUresult::ILLEGAL_STATE)?;
-    let nodes = nodes_of(turn, graph, dependencies.as_in(), count)?;
+    let nodes = turn.nodes_of(graph, dependencies.as_in(), count)?;
     let capture = turn.state.captures.get_mut(id);
     let Some(member) = capture.and_then(|c| c.members.get_mut(&target.queue)) else {
         return Err(turn.broken("capture"));

@@ -109,10 +109,15 @@ impl Turn<'_> {
 
     /// For calls that wait for a stream or ask it.
     pub(crate) fn not_captured(&mut self, target: Target) -> Answer {
-        let member: Vec<_> = self.state.captures.of(target.queue).into_iter().collect();
-        self.refuse(&member, CUresult::STREAM_CAPTURE_UNSUPPORTED)?;
+        self.not_member(target)?;
         self.not_implicit(target)?;
         self.check_capture()
+    }
+
+    /// For calls that a captured stream doesn't take.
+    pub(crate) fn not_member(&mut self, target: Target) -> Answer {
+        let member: Vec<_> = self.state.captures.of(target.queue).into_iter().collect();
+        self.refuse(&member, CUresult::STREAM_CAPTURE_UNSUPPORTED)
     }
 
     /// For every use of a stream: the legacy one conflicts with captured blocking ones.

@@ -14,6 +14,7 @@ mod peer;
 mod primary;
 mod setting;
 mod stack;
+mod whole;
 
 use std::thread::ThreadId;
 
@@ -28,10 +29,11 @@ pub(crate) use setting::{
     set_cache_config, set_flags, set_limit,
 };
 pub(crate) use stack::{get_current, pop, push, set_current};
+pub(crate) use whole::{record_event, wait_event};
 
 use crate::{
     audit::CallSite,
-    queue::{Ordering, QueueId},
+    queue::{Ordering, Point, QueueId},
     world::{Answer, Ending, Key, Out, State, Turn},
 };
 
@@ -49,6 +51,8 @@ pub(crate) struct Context {
     cache_config: CUfunc_cache,
     /// The contexts whose memory this one may reach.
     pub(crate) peers: Vec<Key<Self>>,
+    /// What all work waits for that is put on streams made later.
+    barriers: Vec<Point>,
     /// The legacy default stream, once something asked for it.
     legacy: Option<DefaultStream>,
     /// The per-thread default streams.
@@ -90,6 +94,7 @@ impl State {
             limits: Vec::new(),
             cache_config: CUfunc_cache(0),
             peers: Vec::new(),
+            barriers: Vec::new(),
             legacy: None,
             per_thread: Vec::new(),
         };
@@ -136,7 +141,7 @@ impl State {
         }
         self.stream_ids += 1;
         let made =
-            DefaultStream { queue: self.queues.open(key, Ordering::Legacy), id: self.stream_ids };
+            DefaultStream { queue: self.open_queue(key, Ordering::Legacy), id: self.stream_ids };
         self.contexts.get_mut(key)?.legacy = Some(made);
         Some(made)
     }
@@ -153,7 +158,7 @@ impl State {
         }
         self.stream_ids += 1;
         let made =
-            DefaultStream { queue: self.queues.open(key, Ordering::Blocking), id: self.stream_ids };
+            DefaultStream { queue: self.open_queue(key, Ordering::Blocking), id: self.stream_ids };
         self.contexts.get_mut(key)?.per_thread.push((thread, made));
         Some(made)
     }

@@ -3,12 +3,14 @@
 //!
 //! Source: CUDA Driver API 13.x, "Graph Management".
 
+mod build;
 mod user_object;
 
 use std::collections::BTreeMap;
 
 use cuhold_driver_sys::ffi::*;
 
+pub(crate) use build::{add_empty_node, clone, root_nodes};
 pub(crate) use user_object::{
     UserObject, graph_release, graph_retain, user_object_create, user_object_release,
     user_object_retain,
@@ -46,6 +48,7 @@ pub(crate) enum NodeKind {
     Memcpy,
     Memset,
     Host,
+    Empty,
     EventWait,
     EventRecord,
     MemAlloc,
@@ -59,6 +62,7 @@ impl NodeKind {
             Self::Memcpy => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY,
             Self::Memset => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET,
             Self::Host => CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST,
+            Self::Empty => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY,
             Self::EventWait => CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT,
             Self::EventRecord => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD,
             Self::MemAlloc => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC,

@@ -44,6 +44,14 @@ impl Turn<'_> {
         }
     }
 
+    /// Counts references that another graph holds.
+    pub(super) fn retain_user_object(&mut self, raw: usize, count: u64) {
+        let key = self.state.user_objects.find(raw);
+        if let Some(object) = key.and_then(|key| self.state.user_objects.get_mut(key)) {
+            object.count += count;
+        }
+    }
+
     /// Gives references back; with the last one the object ends and its destructor runs.
     fn release(&mut self, key: Key<UserObject>, count: u64) {
         let Some(object) = self.state.user_objects.get_mut(key) else { return };

@@ -33,3 +33,21 @@ pub(crate) fn launch_host_v2(
     }
     launch_host(turn, stream, function, data)
 }
+
+/// Refused on a stream that is captured, whose capture it invalidates.
+pub(crate) fn add_callback(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    function: CUstreamCallback,
+    data: Out<c_void>,
+    flags: c_uint,
+) -> Answer {
+    let target = turn.stream(stream)?;
+    turn.not_lost()?;
+    turn.not_member(target)?;
+    if function.is_none() || flags != 0 {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let data = UserData(data.as_ptr());
+    turn.enqueue(target, NodeKind::Host, Work::Callback { stream, function, data })
+}

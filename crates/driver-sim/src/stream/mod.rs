@@ -6,11 +6,13 @@
 //!
 //! Source: CUDA Driver API 13.x, "Stream Management", "Stream synchronization behavior".
 
+mod attribute;
 mod host;
 
 use cuhold_driver_sys::ffi::*;
 
-pub(crate) use host::{launch_host, launch_host_v2};
+pub(crate) use attribute::{copy_attributes, get_attribute, set_attribute};
+pub(crate) use host::{add_callback, launch_host, launch_host_v2};
 
 use crate::{
     context::{Context, GREATEST_PRIORITY, LEAST_PRIORITY},
@@ -28,6 +30,7 @@ pub(crate) struct Stream {
     priority: c_int,
     /// What `cuStreamGetId` answers.
     id: u64,
+    attributes: attribute::Attributes,
 }
 
 /// The stream that an argument names, as long as it was live when the call began.
@@ -38,6 +41,13 @@ pub(crate) struct Target {
     /// The created stream; none for a default stream.
     pub(crate) created: Option<Key<Stream>>,
     id: u64,
+}
+
+impl Target {
+    /// A queue that no stream of the caller has.
+    pub(crate) fn of_queue(queue: QueueId, context: Key<Context>) -> Self {
+        Self { queue, context, created: None, id: 0 }
+    }
 }
 
 impl Turn<'_> {
@@ -152,13 +162,18 @@ pub(crate) fn create_with_priority(
     state.stream_ids += 1;
     let stream = Stream {
         context,
-        queue: state.queues.open(context, ordering),
+        queue: state.open_queue(context, ordering),
         flags,
-        priority: priority.clamp(GREATEST_PRIORITY, LEAST_PRIORITY),
+        priority: clamped(priority),
         id: state.stream_ids,
+        attributes: attribute::Attributes::NEW,
     };
     out.write(CUstream::from_addr(state.streams.insert(site, stream).raw()));
     Ok(())
+}
+
+fn clamped(priority: c_int) -> c_int {
+    priority.clamp(GREATEST_PRIORITY, LEAST_PRIORITY)
 }
 
 /// Returns at once: queued work goes on. The capture of an origin ends, its graph with it; a fork leaves its capture.

@@ -99,6 +99,8 @@ simulated! {
     context::priority_range = cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
     context::reset_persisting_l2 = cuCtxResetPersistingL2Cache();
     context::exec_affinity = cuCtxGetExecAffinity(affinity: *mut CUexecAffinityParam, kind: CUexecAffinityType);
+    context::record_event = cuCtxRecordEvent(ctx: CUcontext, event: CUevent);
+    context::wait_event = cuCtxWaitEvent(ctx: CUcontext, event: CUevent);
     context::enable_peer = cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
     context::disable_peer = cuCtxDisablePeerAccess(peer: CUcontext);
 
@@ -115,6 +117,13 @@ simulated! {
     stream::context_v2 = cuStreamGetCtx_v2(stream: CUstream, pctx: *mut CUcontext, green: *mut CUgreenCtx);
     stream::context = cuStreamGetCtx(stream: CUstream, pctx: *mut CUcontext);
     stream::device = cuStreamGetDevice(stream: CUstream, device: *mut CUdevice);
+    stream::copy_attributes = cuStreamCopyAttributes(to: CUstream, from: CUstream);
+    stream::get_attribute = cuStreamGetAttribute(stream: CUstream, attr: CUstreamAttrID,
+        value: *mut CUstreamAttrValue);
+    stream::set_attribute = cuStreamSetAttribute(stream: CUstream, attr: CUstreamAttrID,
+        value: *const CUstreamAttrValue);
+    stream::add_callback = cuStreamAddCallback(stream: CUstream, function: CUstreamCallback, data: *mut c_void,
+        flags: c_uint);
     stream::launch_host_v2 = cuLaunchHostFunc_v2(stream: CUstream, function: CUhostFn, data: *mut c_void,
         sync_mode: c_uint);
     stream::launch_host = cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: *mut c_void);
@@ -151,6 +160,10 @@ simulated! {
     // Graphs and user objects
     graph::create = cuGraphCreate(out: *mut CUgraph, flags: c_uint);
     graph::destroy = cuGraphDestroy(graph: CUgraph);
+    graph::clone = cuGraphClone(out: *mut CUgraph, original: CUgraph);
+    graph::add_empty_node = cuGraphAddEmptyNode(out: *mut CUgraphNode, graph: CUgraph,
+        dependencies: *const CUgraphNode, count: usize);
+    graph::root_nodes = cuGraphGetRootNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
     graph::nodes = cuGraphGetNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
     graph::node_type = cuGraphNodeGetType(node: CUgraphNode, kind: *mut CUgraphNodeType);
     graph::user_object_create = cuUserObjectCreate(out: *mut CUuserObject, data: *mut c_void, destroy: CUhostFn,

@@ -35,6 +35,10 @@ macro_rules! get {
         let mut value = Default::default();
         $crate::ask::call!($sim, $name($first, &raw mut value $(, $argument)*)).map(|()| value)
     }};
+    ($sim:expr, $name:ident($first:expr, $second:expr, out $(,)?)) => {{
+        let mut value = Default::default();
+        $crate::ask::call!($sim, $name($first, $second, &raw mut value)).map(|()| value)
+    }};
 }
 pub(crate) use get;
 

@@ -296,3 +296,21 @@ fn every_simulated_call_that_the_list_says_is_unsafe_is_refused_in_a_global_capt
         assert_eq!(capturing(&sim, s), Ok(INVALIDATED), "{unsafe_one:?}");
     }
 }
+
+#[test]
+fn calls_for_a_whole_context_and_callbacks_are_refused_beside_its_captured_stream() {
+    let refused: [fn(&Sim, CUstream) -> Asked<()>; 3] = [
+        |sim, _| call!(sim, cuCtxRecordEvent(CUcontext::NULL, event(sim))),
+        |sim, _| call!(sim, cuCtxWaitEvent(CUcontext::NULL, event(sim))),
+        |sim, s| call!(sim, cuStreamAddCallback(s, Some(never), std::ptr::null_mut(), 0)),
+    ];
+    for make in refused {
+        let (sim, _) = sim_with_context();
+        let s = stream(&sim, 1);
+        begin(&sim, s, RELAXED).unwrap();
+        assert_eq!(make(&sim, s), UNSUPPORTED);
+        assert_eq!(capturing(&sim, s), Ok(INVALIDATED));
+    }
+}
+
+unsafe extern "C" fn never(_: CUstream, _: CUresult, _: *mut c_void) {}

@@ -174,3 +174,38 @@ fn only_interprocess_events_are_exported() {
     let asked = call!(sim, cuIpcGetEventHandle(&raw mut handle, event(&sim)));
     assert_eq!(asked, Err(CUresult::INVALID_HANDLE));
 }
+
+#[test]
+fn an_event_can_stand_for_all_work_of_a_context() {
+    let (sim, prim) = sim_with_context();
+    let (s, t, e, runs) = (stream(&sim, 1), stream(&sim, 0), event(&sim), Runs::default());
+    runs.queue(&sim, s).unwrap();
+    runs.queue(&sim, t).unwrap();
+    call!(sim, cuCtxRecordEvent(prim, e)).unwrap();
+    runs.queue(&sim, s).unwrap();
+    assert_eq!(call!(sim, cuEventQuery(e)), Err(CUresult::NOT_READY));
+    call!(sim, cuEventSynchronize(e)).unwrap();
+    assert_eq!(runs.count(), 2);
+    context(&sim);
+    let foreign = call!(sim, cuCtxRecordEvent(CUcontext::NULL, e));
+    assert_eq!(foreign, Err(CUresult::INVALID_HANDLE), "null is the current context");
+}
+
+#[test]
+fn all_later_work_of_a_context_can_wait_for_an_event() {
+    let (sim, prim) = sim_with_context();
+    let (first, later) = (Runs::default(), Runs::default());
+    let (s, t, e) = (stream(&sim, 1), stream(&sim, 1), event(&sim));
+    first.queue(&sim, s).unwrap();
+    call!(sim, cuEventRecord(e, s)).unwrap();
+    call!(sim, cuCtxWaitEvent(prim, e)).unwrap();
+    for waits in [t, stream(&sim, 1), CU_STREAM_PER_THREAD] {
+        later.queue(&sim, waits).unwrap();
+        assert!(sim.stream_step(waits));
+        assert_eq!(first.count(), 1, "the step was made for what the stream waits for");
+        call!(sim, cuStreamSynchronize(waits)).unwrap();
+    }
+    assert_eq!(later.count(), 3);
+    let null = call!(sim, cuCtxWaitEvent(prim, CUevent::NULL));
+    assert_eq!(null, Err(CUresult::INVALID_HANDLE));
+}

@@ -142,3 +142,48 @@ fn a_destructor_runs_inside_the_destroy_and_may_not_call_the_driver() {
     assert_eq!(*seen.1.lock().unwrap(), [(here, Err(CUresult::NOT_PERMITTED))]);
     assert_eq!(kinds(&sim.violations()), [ViolationKind::CallInsideCallback]);
 }
+
+fn empty_node(sim: &Sim, graph: CUgraph, after: &[CUgraphNode]) -> Asked<CUgraphNode> {
+    get!(sim, cuGraphAddEmptyNode(out, graph, after.as_ptr(), after.len()))
+}
+
+fn number_of_roots(sim: &Sim, graph: CUgraph) -> usize {
+    get!(sim, cuGraphGetRootNodes(graph, std::ptr::null_mut(), out)).unwrap()
+}
+
+#[test]
+fn a_node_stands_behind_nodes_of_its_own_graph_each_once() {
+    let sim = sim();
+    let (g, other) = (graph(&sim), graph(&sim));
+    let (a, foreign) = (empty_node(&sim, g, &[]).unwrap(), empty_node(&sim, other, &[]).unwrap());
+    empty_node(&sim, g, &[a]).unwrap();
+    assert_eq!(empty_node(&sim, g, &[a, a]), Err(CUresult::INVALID_VALUE));
+    assert_eq!(empty_node(&sim, g, &[foreign]), Err(CUresult::INVALID_VALUE));
+    assert_eq!(empty_node(&sim, CUgraph::NULL, &[]), Err(CUresult::INVALID_VALUE));
+    assert_eq!(number_of_roots(&sim, g), 1);
+    let (mut nodes, mut count) = ([CUgraphNode::from_addr(8); 4], 4);
+    call!(sim, cuGraphGetNodes(g, nodes.as_mut_ptr(), &raw mut count)).unwrap();
+    assert_eq!((count, nodes[0], nodes[2], nodes[3]), (2, a, CUgraphNode::NULL, CUgraphNode::NULL));
+    assert_clean(&sim);
+}
+
+#[test]
+fn a_clone_has_nodes_of_its_own_and_holds_what_its_graph_holds() {
+    let (sim, runs) = (sim(), Runs::default());
+    let (g, u) = (graph(&sim), user_object(&sim, &runs, 1));
+    let a = empty_node(&sim, g, &[]).unwrap();
+    empty_node(&sim, g, &[a]).unwrap();
+    call!(sim, cuGraphRetainUserObject(g, u, 1, 1)).unwrap();
+    let copy: CUgraph = get!(sim, cuGraphClone(out, g)).unwrap();
+    call!(sim, cuGraphDestroy(g)).unwrap();
+    assert_eq!(runs.count(), 0);
+    let (mut nodes, mut count) = ([CUgraphNode::NULL; 2], 2);
+    call!(sim, cuGraphGetNodes(copy, nodes.as_mut_ptr(), &raw mut count)).unwrap();
+    assert_eq!((count, number_of_roots(&sim, copy)), (2, 1));
+    assert!(!nodes.contains(&a));
+    call!(sim, cuGraphDestroy(copy)).unwrap();
+    assert_eq!(runs.count(), 1);
+    assert_clean(&sim);
+    let null: Asked<CUgraph> = get!(sim, cuGraphClone(out, CUgraph::NULL));
+    assert_eq!(null, Err(CUresult::INVALID_VALUE));
+}

@@ -367,3 +367,82 @@ fn a_reused_handle_names_the_newer_stream() {
     assert_eq!(get!(sim, cuStreamGetFlags(s, out)), Ok(0));
     assert_clean(&sim);
 }
+
+/// What a stream callback was told.
+type Told = Mutex<Vec<(CUstream, CUresult)>>;
+
+unsafe extern "C" fn tell(stream: CUstream, status: CUresult, data: *mut c_void) {
+    // SAFETY: the data is the address of a `Told` that outlives the work.
+    let told = unsafe { &*data.cast::<Told>() };
+    told.lock().unwrap().push((stream, status));
+}
+
+#[test]
+fn a_callback_runs_once_with_its_stream() {
+    let (sim, _) = sim_with_context();
+    let (s, told) = (stream(&sim, 1), Told::default());
+    let data = (&raw const told).cast_mut().cast();
+    call!(sim, cuStreamAddCallback(s, Some(tell), data, 0)).unwrap();
+    assert_eq!(call!(sim, cuStreamQuery(s)), NOT_READY);
+    call!(sim, cuStreamSynchronize(s)).unwrap();
+    assert_eq!(*told.lock().unwrap(), [(s, CUresult::SUCCESS)]);
+    let value = Err(CUresult::INVALID_VALUE);
+    assert_eq!(call!(sim, cuStreamAddCallback(s, Some(tell), data, 1)), value);
+    assert_eq!(call!(sim, cuStreamAddCallback(s, None, data, 0)), value);
+}
+
+#[test]
+fn a_callback_behind_a_fault_is_told() {
+    let (sim, _) = sim_with_context();
+    let (s, told) = (stream(&sim, 1), Told::default());
+    let data = (&raw const told).cast_mut().cast();
+    call!(sim, cuStreamAddCallback(s, Some(tell), data, 0)).unwrap();
+    sim.poison(CUresult::ILLEGAL_ADDRESS);
+    assert_eq!(*told.lock().unwrap(), [(s, CUresult::ILLEGAL_ADDRESS)]);
+}
+
+const WAITING: CUstreamAttrID = CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY;
+const PRIORITY: CUstreamAttrID = CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_PRIORITY;
+const SPIN: CUsynchronizationPolicy = CUsynchronizationPolicy::CU_SYNC_POLICY_SPIN;
+
+fn attribute(sim: &Sim, s: CUstream, id: CUstreamAttrID) -> Asked<c_uint> {
+    let value: CUstreamAttrValue = get!(sim, cuStreamGetAttribute(s, id, out))?;
+    // SAFETY: both attributes of these tests are integers of this size at the union's beginning.
+    Ok(unsafe { value.syncPolicy }.0)
+}
+
+fn set_waiting(sim: &Sim, s: CUstream, id: CUstreamAttrID) -> Asked<()> {
+    let value = CUstreamAttrValue { syncPolicy: SPIN };
+    call!(sim, cuStreamSetAttribute(s, id, &raw const value))
+}
+
+#[test]
+fn a_stream_s_way_of_waiting_is_kept_and_copied() {
+    let (sim, _) = sim_with_context();
+    let (s, t) = (stream(&sim, 1), stream(&sim, 1));
+    assert_eq!(attribute(&sim, s, WAITING), Ok(c_uint::MAX), "unset");
+    set_waiting(&sim, s, WAITING).unwrap();
+    assert_eq!(attribute(&sim, s, WAITING), Ok(SPIN.0));
+    call!(sim, cuStreamCopyAttributes(t, s)).unwrap();
+    assert_eq!(attribute(&sim, t, WAITING), Ok(SPIN.0));
+    assert_eq!(attribute(&sim, s, PRIORITY), Ok(0));
+    let value = CUstreamAttrValue { priority: -99 };
+    call!(sim, cuStreamSetAttribute(s, PRIORITY, &raw const value)).unwrap();
+    assert_eq!(get!(sim, cuStreamGetPriority(s, out)), Ok(-5));
+}
+
+#[test]
+fn attributes_that_streams_do_not_have_are_refused() {
+    let (sim, _) = sim_with_context();
+    let s = stream(&sim, 1);
+    let none = CUstreamAttrID(99);
+    assert_eq!(attribute(&sim, s, none), Err(CUresult::INVALID_VALUE));
+    assert_eq!(set_waiting(&sim, s, none), Err(CUresult::INVALID_VALUE));
+    let window = CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW;
+    assert_eq!(attribute(&sim, s, window), Err(CUresult::NOT_SUPPORTED), "not simulated");
+    assert_eq!(set_waiting(&sim, CUstream::NULL, WAITING), Err(CUresult::INVALID_HANDLE));
+    context(&sim);
+    let foreign = stream(&sim, 1);
+    let asked = call!(sim, cuStreamCopyAttributes(foreign, s));
+    assert_eq!(asked, Err(CUresult::INVALID_VALUE));
+}

@@ -86,6 +86,12 @@ pub enum ViolationKind {
     WrongContext,
     /// Memory outside an allocation was named.
     OutOfBounds,
+    /// A kernel used an address that isn't a multiple of the value's size.
+    Misaligned,
+    /// A kernel asked for a parameter that it doesn't have, or that has another size.
+    WrongParameter,
+    /// A kernel used memory of another device that its context, or its device, wasn't given access to.
+    NoAccess,
     /// More references were released than were held.
     OverRelease,
     /// A host function or a destructor called the driver.
@@ -107,6 +113,9 @@ impl fmt::Display for ViolationKind {
             Self::UnknownHandle => "unknown handle",
             Self::WrongContext => "wrong context",
             Self::OutOfBounds => "out of bounds",
+            Self::Misaligned => "misaligned address",
+            Self::WrongParameter => "wrong kernel parameter",
+            Self::NoAccess => "memory without access",
             Self::OverRelease => "release of references that aren't held",
             Self::CallInsideCallback => "driver call inside a callback",
             Self::Panicked => "panic in device work",

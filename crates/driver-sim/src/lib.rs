@@ -45,6 +45,7 @@ mod stream;
 mod world;
 
 pub use audit::{CallSite, Leak, ObjectKind, Violation, ViolationKind};
+pub use code::{Dim3, KernelFault, KernelLaunch, SliceMut, Thread};
 pub use cuhold_driver_sys;
 pub use options::{DeviceOptions, SimOptions};
 pub use sim::Sim;

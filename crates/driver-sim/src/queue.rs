@@ -61,7 +61,6 @@ pub(crate) enum Work {
     /// A copy or a fill.
     OnState(OnState),
     /// A kernel.
-    #[expect(dead_code, reason = "for kernels, which are about to come")]
     OnCaller(OnCaller),
 }
 

@@ -11,6 +11,7 @@ use cuhold_driver_sys::{
 
 use crate::{
     audit::{CallSite, Leak, ObjectKind, Violation},
+    code::{KernelCode, KernelFault, KernelLaunch},
     options::SimOptions,
     world::{SIMULATED, World},
 };
@@ -120,6 +121,36 @@ impl Sim {
         &self.shared.faults
     }
 
+    /// Says what a kernel does: `kernel` runs the whole grid when the launch's stream comes to it, in every image that
+    /// has a kernel of this name. Launches made before keep what was registered then.
+    ///
+    /// A kernel without one can't be launched: the launch answers *missing*. One that panics faults (`LAUNCH_FAILED`).
+    ///
+    /// # Examples
+    /// ```
+    /// use cuhold_driver_sim::Sim;
+    ///
+    /// let sim = Sim::new();
+    /// sim.register_kernel("axpy", |launch| {
+    ///     let (a, n) = (launch.param::<f32>(0)?, launch.param::<u32>(3)? as usize);
+    ///     let x = launch.slice::<f32>(launch.param(1)?, n)?;
+    ///     let mut y = launch.slice_mut::<f32>(launch.param(2)?, n)?;
+    ///     for i in launch.threads().map(|thread| thread.global_x()).filter(|i| *i < n) {
+    ///         y[i] += a * x[i];
+    ///     }
+    ///     Ok(())
+    /// });
+    /// ```
+    pub fn register_kernel(
+        &self,
+        name: impl Into<String>,
+        kernel: impl Fn(&mut KernelLaunch<'_>) -> Result<(), KernelFault> + Send + Sync + 'static,
+    ) {
+        let before = self.shared.world.state().code.register(name.into(), KernelCode::new(kernel));
+        // Dropped with nothing locked: what it owns is the caller's.
+        drop(before);
+    }
+
     /// The violations so far, oldest first; of very many the first ten thousand.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
@@ -171,6 +202,7 @@ impl Sim {
         streams
             .chain(state.events.gone_with_context())
             .chain(state.memory.gone_with_context())
+            .chain(state.code.gone_with_context())
             .collect()
     }
 

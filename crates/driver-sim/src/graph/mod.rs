@@ -42,7 +42,6 @@ pub(crate) struct GraphNode {
 
 /// What a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(dead_code, reason = "copies, fills, kernels and memory are about to come")]
 pub(crate) enum NodeKind {
     Kernel,
     Memcpy,

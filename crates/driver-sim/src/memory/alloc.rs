@@ -158,6 +158,7 @@ pub(crate) fn address_range(
     size: Out<usize>,
     address: CUdeviceptr,
 ) -> Answer {
+    turn.current()?;
     let found = turn.state.memory.space.containing(address).ok_or(CUresult::NOT_FOUND)?;
     let bytes = usize::try_from(found.size_bytes).unwrap_or(usize::MAX);
     base.write(found.base);

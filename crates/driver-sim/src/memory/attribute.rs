@@ -178,6 +178,7 @@ pub(crate) fn set_attribute(
     if value.is_null() || attribute != Attribute::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS {
         return Err(CUresult::INVALID_VALUE);
     }
+    turn.check_capture()?;
     let base = turn.found(address)?;
     // SAFETY: *pointers*: the caller gave a boolean, of which every type has at least this byte.
     let on = unsafe { value.as_ptr().cast::<u8>().read() } != 0;

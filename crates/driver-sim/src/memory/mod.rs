@@ -14,6 +14,7 @@ mod bytes;
 mod copy;
 mod fill;
 mod host;
+mod kernel;
 mod ordered;
 mod page_locked;
 mod pool;
@@ -32,6 +33,7 @@ pub(crate) use self::{
         fill_2d_d8, fill_2d_d16, fill_2d_d32, fill_async_d8, fill_async_d16, fill_async_d32,
         fill_d8, fill_d32,
     },
+    kernel::KernelAccess,
     ordered::{allocate_async, allocate_from_pool, free_async},
     page_locked::{
         allocate_host, device_pointer, free_host, host_alloc, host_flags, register, unregister,
@@ -230,16 +232,25 @@ impl Memory {
         base.ok_or(CUresult::OUT_OF_MEMORY)
     }
 
-    /// A variable's or a graph's memory: device memory that isn't counted.
+    /// A variable's or a graph's memory, which isn't counted: on this device, or on the host beside it.
     pub(crate) fn add_uncounted(
         &mut self,
         size_bytes: u64,
         origin: Origin,
-        device: usize,
+        (device, on_host): (usize, bool),
         made: CallSite,
     ) -> Result<u64, CUresult> {
         let request = Request { size_bytes, origin, device, made };
-        self.space.add_device(request).ok_or(CUresult::OUT_OF_MEMORY)
+        let base = match on_host {
+            true => self.space.add_host(request),
+            false => self.space.add_device(request),
+        };
+        base.ok_or(CUresult::OUT_OF_MEMORY)
+    }
+
+    /// Writes to an allocation, whoever may reach it.
+    pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Misplaced> {
+        self.space.write(address, bytes)
     }
 
     /// Takes an allocation out and gives its device or its pool what it held.

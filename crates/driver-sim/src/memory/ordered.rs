@@ -74,7 +74,7 @@ fn allocate(
         let graph = turn.graph_of_capture(capture)?;
         turn.enqueue(target, NodeKind::MemAlloc, Work::Marker)?;
         let origin = Origin::Graph(graph);
-        out.write(turn.state.memory.add_uncounted(size_bytes, origin, device, made)?);
+        out.write(turn.state.memory.add_uncounted(size_bytes, origin, (device, false), made)?);
         return Ok(());
     }
     let request = Request { size_bytes, origin: Origin::Pool(pool), device, made };

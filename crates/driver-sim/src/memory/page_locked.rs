@@ -147,10 +147,12 @@ pub(crate) fn device_pointer(
 
 pub(crate) fn host_flags(turn: &mut Turn<'_>, out: Out<c_uint>, pointer: Out<c_void>) -> Answer {
     let out = out.required()?;
+    turn.current()?;
     let address = address_of(pointer.as_ptr());
     match turn.state.memory.space.containing(address).map(|a| a.origin) {
         Some(Origin::Host(_, flags)) => {
-            out.write(flags);
+            // Under unified addressing everything is mapped, asked for or not (measured).
+            out.write(flags | CU_MEMHOSTALLOC_DEVICEMAP);
             Ok(())
         }
         _ => Err(CUresult::INVALID_VALUE),

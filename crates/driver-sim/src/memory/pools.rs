@@ -129,7 +129,7 @@ pub(crate) fn pool_set_attribute(
     turn.pool_data(key)?.set_attribute(attribute, value)
 }
 
-/// All of the list or nothing.
+/// All of the list or nothing. No list is refused, also where it would hold nothing (measured).
 pub(crate) fn pool_set_access(
     turn: &mut Turn<'_>,
     pool: CUmemoryPool,
@@ -138,6 +138,9 @@ pub(crate) fn pool_set_access(
 ) -> Answer {
     let key = turn.pool(pool)?;
     turn.check_capture()?;
+    if list.is_null() {
+        return Err(CUresult::INVALID_VALUE);
+    }
     // SAFETY: *pointers*: the caller's array has as many entries as it says.
     let list = unsafe { list.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
     let devices = match turn.state.options.peer_access {
@@ -171,12 +174,13 @@ pub(crate) fn pool_access(
 ) -> Answer {
     let flags = flags.required()?;
     let key = turn.pool(pool)?;
+    turn.check_capture()?;
     let location = location.read().ok_or(CUresult::INVALID_VALUE)?;
     let location = location_of(location).ok_or(CUresult::INVALID_VALUE)?;
     if let Location::Device(device) = location
         && device >= turn.state.devices.len()
     {
-        return Err(CUresult::INVALID_DEVICE);
+        return Err(CUresult::INVALID_VALUE);
     }
     flags.write(match turn.pool_data(key)?.access(location) {
         Access::None => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE,
@@ -198,10 +202,12 @@ pub(crate) fn device_default_pool(
     Ok(())
 }
 
+/// A device that isn't there is an invalid value here (measured), not an invalid device.
 pub(crate) fn device_pool(turn: &mut Turn<'_>, out: Out<CUmemoryPool>, device: CUdevice) -> Answer {
     let out = out.required()?;
-    let index = turn.state.device_index(device)?;
-    let memory = turn.state.memory.devices.get(index).ok_or(CUresult::INVALID_DEVICE)?;
+    let index = usize::try_from(device).ok();
+    let memory = index.and_then(|index| turn.state.memory.devices.get(index));
+    let memory = memory.ok_or(CUresult::INVALID_VALUE)?;
     out.write(CUmemoryPool::from_addr(memory.current_pool.raw()));
     Ok(())
 }
@@ -210,6 +216,7 @@ pub(crate) fn device_pool(turn: &mut Turn<'_>, out: Out<CUmemoryPool>, device: C
 pub(crate) fn device_set_pool(turn: &mut Turn<'_>, device: CUdevice, pool: CUmemoryPool) -> Answer {
     let index = turn.state.device_index(device)?;
     let key = turn.pool(pool)?;
+    turn.check_capture()?;
     if turn.pool_data(key)?.location != Location::Device(index) {
         return Err(CUresult::INVALID_VALUE);
     }

@@ -7,7 +7,7 @@
 use cuhold_driver_sys::{Call, DriverApi, Life, ffi::*};
 
 use super::{Argument, World};
-use crate::{capture, context, device, driver, event, graph, memory, stream};
+use crate::{capture, code, context, device, driver, event, graph, memory, stream};
 
 macro_rules! simulated {
     ($($topic:ident $(:: $part:ident)+ = $call:ident ($($argument:ident : $type:ty),* $(,)?);)*) => {
@@ -242,4 +242,77 @@ simulated! {
         height: usize, stream: CUstream);
     memory::fill_2d_d32 = cuMemsetD2D32Async(dst: CUdeviceptr, pitch: usize, value: c_uint, width: usize,
         height: usize, stream: CUstream);
+
+    // Modules and functions
+    code::module_load_file = cuModuleLoad(out: *mut CUmodule, path: *const c_char);
+    code::module_load = cuModuleLoadData(out: *mut CUmodule, image: *const c_void);
+    code::module_load_ex = cuModuleLoadDataEx(out: *mut CUmodule, image: *const c_void, count: c_uint,
+        options: *mut CUjit_option, values: *mut *mut c_void);
+    code::module_load_fat = cuModuleLoadFatBinary(out: *mut CUmodule, image: *const c_void);
+    code::module_unload = cuModuleUnload(module: CUmodule);
+    code::module_function = cuModuleGetFunction(out: *mut CUfunction, module: CUmodule, name: *const c_char);
+    code::module_global = cuModuleGetGlobal_v2(address: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule,
+        name: *const c_char);
+    code::module_function_count = cuModuleGetFunctionCount(count: *mut c_uint, module: CUmodule);
+    code::module_functions = cuModuleEnumerateFunctions(functions: *mut CUfunction, count: c_uint, module: CUmodule);
+    code::module_loading_mode = cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode);
+    code::function_attribute = cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute,
+        function: CUfunction);
+    code::function_set_attribute = cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute,
+        value: c_int);
+    code::function_set_cache_config = cuFuncSetCacheConfig(function: CUfunction, config: CUfunc_cache);
+    code::function_module = cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
+    code::function_name = cuFuncGetName(name: *mut *const c_char, function: CUfunction);
+    code::function_param_info = cuFuncGetParamInfo(function: CUfunction, index: usize, offset: *mut usize,
+        size: *mut usize);
+    code::function_param_count = cuFuncGetParamCount(function: CUfunction, count: *mut usize);
+    code::function_is_loaded = cuFuncIsLoaded(state: *mut CUfunctionLoadingState, function: CUfunction);
+    code::function_load = cuFuncLoad(function: CUfunction);
+
+    // Libraries and kernels
+    code::library_load = cuLibraryLoadData(out: *mut CUlibrary, code: *const c_void, options: *mut CUjit_option,
+        values: *mut *mut c_void, count: c_uint, library_options: *mut CUlibraryOption,
+        library_values: *mut *mut c_void, library_count: c_uint);
+    code::library_load_file = cuLibraryLoadFromFile(out: *mut CUlibrary, path: *const c_char,
+        options: *mut CUjit_option, values: *mut *mut c_void, count: c_uint, library_options: *mut CUlibraryOption,
+        library_values: *mut *mut c_void, library_count: c_uint);
+    code::library_unload = cuLibraryUnload(library: CUlibrary);
+    code::library_kernel = cuLibraryGetKernel(out: *mut CUkernel, library: CUlibrary, name: *const c_char);
+    code::library_kernel_count = cuLibraryGetKernelCount(count: *mut c_uint, library: CUlibrary);
+    code::library_kernels = cuLibraryEnumerateKernels(kernels: *mut CUkernel, count: c_uint, library: CUlibrary);
+    code::library_module = cuLibraryGetModule(out: *mut CUmodule, library: CUlibrary);
+    code::library_global = cuLibraryGetGlobal(address: *mut CUdeviceptr, bytes: *mut usize, library: CUlibrary,
+        name: *const c_char);
+    code::kernel_function = cuKernelGetFunction(out: *mut CUfunction, kernel: CUkernel);
+    code::kernel_library = cuKernelGetLibrary(out: *mut CUlibrary, kernel: CUkernel);
+    code::kernel_name = cuKernelGetName(name: *mut *const c_char, kernel: CUkernel);
+    code::kernel_param_info = cuKernelGetParamInfo(kernel: CUkernel, index: usize, offset: *mut usize,
+        size: *mut usize);
+    code::kernel_param_count = cuKernelGetParamCount(kernel: CUkernel, count: *mut usize);
+    code::kernel_attribute = cuKernelGetAttribute(value: *mut c_int, attribute: CUfunction_attribute,
+        kernel: CUkernel, dev: CUdevice);
+    code::kernel_set_attribute = cuKernelSetAttribute(attribute: CUfunction_attribute, value: c_int,
+        kernel: CUkernel, dev: CUdevice);
+    code::kernel_set_cache_config = cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice);
+
+    // Launch and occupancy
+    code::launch = cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+        block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
+        params: *mut *mut c_void, extra: *mut *mut c_void);
+    code::launch_ex = cuLaunchKernelEx(config: *const CUlaunchConfig, function: CUfunction,
+        params: *mut *mut c_void, extra: *mut *mut c_void);
+    code::launch_cooperative = cuLaunchCooperativeKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint,
+        grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream,
+        params: *mut *mut c_void);
+    code::max_active_blocks = cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: CUfunction,
+        block_size: c_int, dynamic_shared: usize);
+    code::max_active_blocks_with_flags = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: *mut c_int,
+        function: CUfunction, block_size: c_int, dynamic_shared: usize, flags: c_uint);
+    code::max_potential_block_size = cuOccupancyMaxPotentialBlockSize(grid: *mut c_int, block: *mut c_int,
+        function: CUfunction, shared_of_block: CUoccupancyB2DSize, dynamic_shared: usize, block_limit: c_int);
+    code::max_potential_block_size_with_flags = cuOccupancyMaxPotentialBlockSizeWithFlags(grid: *mut c_int,
+        block: *mut c_int, function: CUfunction, shared_of_block: CUoccupancyB2DSize, dynamic_shared: usize,
+        block_limit: c_int, flags: c_uint);
+    code::available_dynamic_shared = cuOccupancyAvailableDynamicSMemPerBlock(bytes: *mut usize, function: CUfunction,
+        blocks: c_int, block_size: c_int);
 }

@@ -32,6 +32,11 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> Out<T> {
+    /// No pointer.
+    pub(crate) const fn null() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
     /// The pointer itself, for arguments that are words to the driver (a user-data pointer).
     pub(crate) fn as_ptr(self) -> *mut T {
         self.0
@@ -187,5 +192,5 @@ as_they_are! {
     CUresult CUcontext CUstream CUevent CUgraph CUgraphNode CUuserObject CUmodule CUfunction CUlibrary CUkernel CUmemoryPool
     CUdevice_attribute CUdevice_P2PAttribute CUexecAffinityType CUlimit CUfunc_cache CUstreamCaptureMode
     CUfunction_attribute CUpointer_attribute CUmemPool_attribute CUmemAllocationType CUmemAllocationHandleType
-    CUhostFn CUstreamCallback CUstreamAttrID CUipcEventHandle CUipcMemHandle CUmemLocation
+    CUhostFn CUstreamCallback CUoccupancyB2DSize CUstreamAttrID CUipcEventHandle CUipcMemHandle CUmemLocation
 }

@@ -212,7 +212,7 @@ fn a_capture_elsewhere_forbids_allocating_and_freeing_outside_of_relaxed_mode() 
     call!(sim, cuGraphDestroy(graph)).unwrap();
 }
 
-/// Makes the unsafe calls for memory among those simulated; on `stream` where they need one.
+/// Makes the unsafe calls for memory and code among those simulated; on `stream` where they need one.
 pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call, stream: CUstream) -> Option<Asked<()>> {
     let (mut address, mut pitch, mut pointer) = (8, 0, core::ptr::without_provenance_mut(8));
     let (out, host) = (&raw mut address, &raw mut pointer);
@@ -245,6 +245,18 @@ pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call, stream: CUstream) ->
         Call::cuMemPoolSetAttribute => call!(sim, cuMemPoolSetAttribute(pool, threshold, value)),
         Call::cuMemPoolGetAttribute => call!(sim, cuMemPoolGetAttribute(pool, threshold, value)),
         Call::cuMemPoolSetAccess => call!(sim, cuMemPoolSetAccess(pool, core::ptr::null(), 0)),
+        Call::cuMemPoolGetAccess => {
+            let mut flags = CUmemAccess_flags(0);
+            let mut location = CUmemLocation::default();
+            call!(sim, cuMemPoolGetAccess(&raw mut flags, pool, &raw mut location))
+        }
+        Call::cuDeviceSetMemPool => call!(sim, cuDeviceSetMemPool(0, pool)),
+        Call::cuPointerSetAttribute => {
+            let sync = CUpointer_attribute::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+            call!(sim, cuPointerSetAttribute(value, sync, address))
+        }
+        Call::cuModuleUnload => call!(sim, cuModuleUnload(CUmodule::from_addr(8))),
+        Call::cuLibraryUnload => call!(sim, cuLibraryUnload(CUlibrary::from_addr(8))),
         _ => return None,
     })
 }

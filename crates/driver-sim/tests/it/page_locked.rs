@@ -29,7 +29,7 @@ fn a_block_is_the_host_s_and_its_device_pointer_is_its_address() {
     unsafe { pointer.cast::<u64>().write(5) };
     assert_eq!(device_pointer(&sim, pointer, 0), Ok(pointer.addr() as u64));
     assert_eq!(device_pointer(&sim, pointer, 1), Err(CUresult::INVALID_VALUE));
-    assert_eq!(get!(sim, cuMemHostGetFlags(out, pointer)), Ok(0));
+    assert_eq!(get!(sim, cuMemHostGetFlags(out, pointer)), Ok(CU_MEMHOSTALLOC_DEVICEMAP));
     call!(sim, cuMemFreeHost(pointer)).unwrap();
     assert_eq!(device_pointer(&sim, pointer, 0), Err(CUresult::INVALID_VALUE));
     let flags: Asked<c_uint> = get!(sim, cuMemHostGetFlags(out, pointer));
@@ -41,7 +41,8 @@ fn a_block_is_the_host_s_and_its_device_pointer_is_its_address() {
 fn flags_are_kept_and_unknown_ones_refused() {
     let (sim, _) = sim_with_context();
     let pointer = host_alloc(&sim, 64, CU_MEMHOSTALLOC_PORTABLE).unwrap();
-    assert_eq!(get!(sim, cuMemHostGetFlags(out, pointer)), Ok(CU_MEMHOSTALLOC_PORTABLE));
+    let flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    assert_eq!(get!(sim, cuMemHostGetFlags(out, pointer)), Ok(flags));
     call!(sim, cuMemFreeHost(pointer)).unwrap();
     assert_eq!(host_alloc(&sim, 64, 0x100), Err(CUresult::INVALID_VALUE));
     assert_eq!(host_alloc(&sim, 0, 0), Ok(core::ptr::null_mut()));

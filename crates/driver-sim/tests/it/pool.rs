@@ -240,7 +240,7 @@ fn a_device_has_a_default_pool_that_comes_back_when_the_current_one_ends() {
     let missing: Asked<CUmemoryPool> = get!(sim, cuDeviceGetDefaultMemPool(out, 1));
     assert_eq!(missing, Err(CUresult::INVALID_DEVICE));
     let missing: Asked<CUmemoryPool> = get!(sim, cuDeviceGetMemPool(out, 1));
-    assert_eq!(missing, Err(CUresult::INVALID_DEVICE));
+    assert_eq!(missing, Err(CUresult::INVALID_VALUE));
     let host = create(&sim, properties(CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0)).unwrap();
     assert_eq!(call!(sim, cuDeviceSetMemPool(0, host)), Err(CUresult::INVALID_VALUE));
 }
@@ -312,7 +312,9 @@ fn access_is_granted_by_a_whole_list_or_not_at_all() {
     assert_eq!(access(&sim, pool, 0), Ok(CUmemAccess_flags(write)));
     set(&[entry(1, none)]).unwrap();
     assert_eq!(access(&sim, pool, 1), Ok(CUmemAccess_flags(none)));
-    assert_eq!(access(&sim, pool, 9), Err(CUresult::INVALID_DEVICE));
+    assert_eq!(access(&sim, pool, 9), Err(CUresult::INVALID_VALUE));
+    let nothing = call!(sim, cuMemPoolSetAccess(pool, core::ptr::null(), 0));
+    assert_eq!(nothing, Err(CUresult::INVALID_VALUE));
 }
 
 #[test]

@@ -48,7 +48,6 @@ pub(crate) enum Origin {
     /// A stream-ordered allocation that was captured: memory of the graph, which is there while the graph runs.
     Graph(Key<Graph>),
     /// A variable of a loaded module.
-    #[expect(dead_code, reason = "for modules, which are about to come")]
     Module(Key<Context>, Key<Module>),
 }
 

@@ -1,0 +1,91 @@
+//! Device memory as kernels reach it.
+
+use cuhold_driver_sys::CUresult;
+
+use super::{
+    pool::{Access, Location},
+    space::{Misplaced, Origin},
+};
+use crate::{
+    audit::{CallSite, Violation, ViolationKind},
+    context::Context,
+    world::{Key, State},
+};
+
+/// Who reaches for memory: a kernel of this context, on this device, launched by this call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelAccess {
+    pub(crate) context: Key<Context>,
+    /// The index of the device.
+    pub(crate) device: usize,
+    pub(crate) by: CallSite,
+}
+
+impl State {
+    /// Reads for a kernel. What it may not read is a violation, and `ILLEGAL_ADDRESS`.
+    pub(crate) fn kernel_read(
+        &mut self,
+        access: KernelAccess,
+        address: u64,
+        out: &mut [u8],
+    ) -> Result<(), CUresult> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        self.may_access(access, address)?;
+        let read = self.memory.space.read(address, out);
+        read.map_err(|misplaced| self.refuse_access(misplaced, access))
+    }
+
+    /// Writes for a kernel. What it may not write is a violation, and `ILLEGAL_ADDRESS`.
+    pub(crate) fn kernel_write(
+        &mut self,
+        access: KernelAccess,
+        address: u64,
+        bytes: &[u8],
+    ) -> Result<(), CUresult> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.may_access(access, address)?;
+        let written = self.memory.space.write(address, bytes);
+        written.map_err(|misplaced| self.refuse_access(misplaced, access))
+    }
+
+    fn refuse_access(&mut self, misplaced: Misplaced, access: KernelAccess) -> CUresult {
+        self.violate_misplaced(misplaced, access.by);
+        CUresult::ILLEGAL_ADDRESS
+    }
+
+    /// Memory of the kernel's own device, and the host's page-locked memory, is there for all of its contexts
+    /// (measured). Another device's pool memory needs the pool's access, other memory of it the contexts' peer access.
+    fn may_access(&mut self, access: KernelAccess, address: u64) -> Result<(), CUresult> {
+        let Some(found) = self.memory.space.containing(address) else { return Ok(()) };
+        let there = found.device == access.device || found.is_on_host();
+        let granted = there
+            || match found.origin {
+                Origin::Pool(pool) => {
+                    let granted = self.memory.pool(pool).map(|pool| {
+                        pool.access(Location::Device(access.device)) == Access::ReadWrite
+                    });
+                    granted == Some(true)
+                }
+                origin => {
+                    let peers = self.contexts.get(access.context).map(|context| &context.peers);
+                    let owner = origin.owner();
+                    peers.is_some_and(|peers| peers.iter().any(|peer| Some(*peer) == owner))
+                }
+            };
+        if granted {
+            return Ok(());
+        }
+        let (object, made) = ((found.origin.kind(), found.base), found.made);
+        self.violate(Violation {
+            kind: ViolationKind::NoAccess,
+            object: Some(object),
+            calls: vec![made, access.by],
+            note: "",
+        });
+        Err(CUresult::ILLEGAL_ADDRESS)
+    }
+}

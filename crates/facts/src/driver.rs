@@ -4,7 +4,7 @@
 
 use std::{io, path::Path, sync::Arc};
 
-use cuhold_driver_sim::{Sim, SimOptions};
+use cuhold_driver_sim::{KernelFault, Sim, SimOptions};
 use cuhold_driver_sys::{
     Call, Libcuda,
     ffi::{CUfunction, c_void},
@@ -17,8 +17,37 @@ pub(crate) fn simulated() -> Subject {
     let mut options = SimOptions::default();
     options.symbols = Some(entry_point);
     let sim = Sim::with_options(options);
+    register_kernels(&sim);
     let watched = sim.clone();
     Subject::checked(Arc::new(sim), move || watched.violations().len())
+}
+
+/// What the kernels of [`KERNELS`](crate::image::KERNELS) do, for the simulated driver.
+fn register_kernels(sim: &Sim) {
+    sim.register_kernel("nop", |_| Ok(()));
+    sim.register_kernel("trap", |_| Err(KernelFault::TRAP));
+    sim.register_kernel("fault", |launch| launch.write(launch.param(0)?, 1_u32));
+    sim.register_kernel("fill", |launch| {
+        let (value, len) = (launch.param::<u32>(1)?, launch.param::<u32>(2)? as usize);
+        let mut to = launch.slice_mut(launch.param(0)?, len)?;
+        for i in launch.threads().map(|thread| thread.global_x()) {
+            if let Some(place) = to.get_mut(i) {
+                *place = value;
+            }
+        }
+        Ok(())
+    });
+    sim.register_kernel("axpy", |launch| {
+        let (a, len) = (launch.param::<f32>(0)?, launch.param::<u32>(3)? as usize);
+        let x = launch.slice::<f32>(launch.param(1)?, len)?;
+        let mut y = launch.slice_mut::<f32>(launch.param(2)?, len)?;
+        for i in launch.threads().map(|thread| thread.global_x()) {
+            if let (Some(y), Some(x)) = (y.get_mut(i), x.get(i)) {
+                *y = a.mul_add(*x, *y);
+            }
+        }
+        Ok(())
+    });
 }
 
 /// Stands for a C function of the simulated driver. Probes look whether there is one, and call none.

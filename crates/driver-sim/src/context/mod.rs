@@ -86,6 +86,7 @@ impl State {
         made: CallSite,
     ) -> Key<Context> {
         self.context_ids += 1;
+        self.newest_context = made.number;
         let context = Context {
             device,
             is_primary: raw.is_some(),

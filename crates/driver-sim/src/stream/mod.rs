@@ -83,9 +83,9 @@ impl Turn<'_> {
         })
     }
 
-    /// What a call on a stream or an event answers that ended with its context. The real driver says
-    /// `CONTEXT_IS_DESTROYED`, but `INVALID_HANDLE` where the context's handle is live again, and where the ended one
-    /// is current (measured; it may also crash).
+    /// What a call on a stream or an event answers that ended with its context. The real driver looks at memory that it
+    /// freed: `CONTEXT_IS_DESTROYED`, but `INVALID_HANDLE` where the context's handle is live again or the ended one is
+    /// current, and `INVALID_CONTEXT` where another context was made since (measured; it may also crash).
     pub(crate) fn status_of_gone(&self, grave: Grave) -> CUresult {
         let Ending::GoneWithContext(context) = grave.ending else {
             return CUresult::INVALID_HANDLE;
@@ -93,6 +93,8 @@ impl Turn<'_> {
         let current = self.state.threads.current(self.thread).addr();
         if self.state.contexts.find(context).is_some() || current == context {
             CUresult::INVALID_HANDLE
+        } else if self.state.newest_context > grave.ended.number {
+            CUresult::INVALID_CONTEXT
         } else {
             CUresult::CONTEXT_IS_DESTROYED
         }

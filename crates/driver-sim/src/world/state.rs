@@ -57,6 +57,8 @@ pub(crate) struct State {
     pub(crate) contexts: Table<Context>,
     /// Context ids, unique for good.
     pub(crate) context_ids: u64,
+    /// The number of the call that made the newest context.
+    pub(crate) newest_context: u64,
     pub(crate) streams: Table<Stream>,
     /// Stream ids, unique for good, those of default streams included.
     pub(crate) stream_ids: u64,
@@ -95,6 +97,7 @@ impl State {
             threads: Threads::default(),
             contexts: Table::new(ObjectKind::Context, reuse),
             context_ids: 0,
+            newest_context: 0,
             streams: Table::new(ObjectKind::Stream, reuse),
             stream_ids: 0,
             events: Table::new(ObjectKind::Event, reuse),

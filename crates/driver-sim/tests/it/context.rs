@@ -128,6 +128,9 @@ fn what_lived_in_a_destroyed_context_answers_that_it_is_destroyed() {
     assert_eq!(call!(sim, cuStreamDestroy_v2(s)), Err(CUresult::CONTEXT_IS_DESTROYED));
     assert_eq!(kinds(&sim.violations()), [ViolationKind::UseAfterContext; 2]);
     assert_eq!(sim.gone_with_context().len(), 2);
+    context(&sim);
+    assert_eq!(call!(sim, cuEventDestroy_v2(e)), Err(CUresult::INVALID_CONTEXT));
+    assert_eq!(call!(sim, cuStreamDestroy_v2(s)), Err(CUresult::INVALID_CONTEXT));
 }
 
 #[test]

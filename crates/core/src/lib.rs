@@ -40,6 +40,12 @@ pub use cuhold_handles::{
     Rule, Sink, Status, Stream, StreamOptions, StreamRef, UnknownAction, Verified, WarningKind,
 };
 
+#[doc(inline)]
+pub use cuhold_memory::{
+    AsSource, Block, Buffer, BufferView, BufferViewMut, HostBuffer, HostSource, HostTarget,
+    MemoryResource, Pending, Pool, PoolOptions, SourceRef, bytemuck,
+};
+
 /// The first program, as it stands in the README: compiled with the documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -153,7 +153,7 @@ impl Kernel {
     /// ```
     /// # use cuhold_handles::{Device, Driver, LaunchConfig};
     /// # let sim = cuhold_driver_sim::Sim::new();
-    /// # sim.register_kernel("nop", |_| ());
+    /// # sim.register_kernel("nop", |_| Ok(()));
     /// # let driver = Driver::from_api(sim);
     /// let ptx = ".version 7.0\n.target sm_50\n.address_size 64\n.visible .entry nop() { ret; }";
     /// let device = Device::with_driver(&driver, 0)?;

@@ -1,6 +1,6 @@
 //! Kernels for tests: as PTX for the real driver, and as host closures for the simulated one.
 
-use cuhold_driver_sim::Sim;
+use cuhold_driver_sim::{KernelFault, Sim};
 
 /// The test kernels.
 ///
@@ -104,5 +104,31 @@ LOOP:
 
 /// Gives the simulated driver the same kernels.
 pub(crate) fn register(sim: &Sim) {
-    let _: &Sim = sim;
+    sim.register_kernel("nop", |_| Ok(()));
+    // Time is the simulated driver's own: what keeps a real device busy is done at once.
+    sim.register_kernel("spin", |_| Ok(()));
+    sim.register_kernel("trap", |_| Err(KernelFault::TRAP));
+    sim.register_kernel("poke", |launch| launch.write(launch.param(0)?, 1_u32));
+    sim.register_kernel("fill", |launch| {
+        let len = launch.param::<u32>(2)? as usize;
+        let (value, mut words) =
+            (launch.param::<u32>(1)?, launch.slice_mut(launch.param(0)?, len)?);
+        for thread in launch.threads() {
+            if let Some(word) = words.get_mut(thread.global_x()) {
+                *word = value;
+            }
+        }
+        Ok(())
+    });
+    sim.register_kernel("axpy", |launch| {
+        let (a, len) = (launch.param::<f32>(0)?, launch.param::<u32>(3)? as usize);
+        let x = launch.slice::<f32>(launch.param(1)?, len)?;
+        let mut y = launch.slice_mut::<f32>(launch.param(2)?, len)?;
+        for thread in launch.threads() {
+            if let (Some(y), Some(x)) = (y.get_mut(thread.global_x()), x.get(thread.global_x())) {
+                *y += a * x;
+            }
+        }
+        Ok(())
+    });
 }

@@ -78,7 +78,7 @@ pub fn drop_caught<T>(value: T) -> Result<(), Caught> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::panic::{panic_any, resume_unwind};
+    use std::panic::panic_any;
 
     struct PanicsInDrop;
 

@@ -1,0 +1,143 @@
+//! Memory: allocate and free, copy, fill, and staged copies of borrowed slices.
+
+use crate::Bed;
+use criterion::Criterion;
+use cuhold::{Buffer, Pool, driver_sys::ffi::*};
+use cuhold_benches::{Subject, compare};
+
+const KIB: usize = 1024;
+
+pub(crate) fn benches(criterion: &mut Criterion, bed: &Bed) {
+    allocate(criterion, bed);
+    copy_and_fill(criterion, bed);
+    staged(criterion, bed);
+}
+
+fn allocate(criterion: &mut Criterion, bed: &Bed) {
+    let pool = Pool::default_of(&bed.device).unwrap();
+    let (stream, raw_stream) = (bed.device.new_stream().unwrap(), bed.raw.new_stream());
+    let peer = bed.peer.as_ref().map(|peer| peer.context.new_stream().unwrap());
+    let raw_pool = pool.as_raw();
+    for (bench, bytes) in [("allocate + free 1 KiB", KIB), ("allocate + free 1 MiB", KIB * KIB)] {
+        let mut subjects = vec![
+            Subject::new("raw", || {
+                let mut pointer = 0;
+                bed.raw.cuMemAllocFromPoolAsync(&raw mut pointer, bytes, raw_pool, raw_stream);
+                bed.raw.cuMemFreeAsync(pointer, raw_stream);
+            })
+            .settle(|| bed.raw.cuStreamSynchronize(raw_stream)),
+            Subject::new("cuhold", || {
+                drop(Buffer::<u8>::uninit_in(&pool, &stream, bytes).unwrap());
+            })
+            .settle(|| stream.synchronize().unwrap()),
+        ];
+        if let Some(stream) = &peer {
+            subjects.push(
+                // SAFETY: the memory isn't read.
+                Subject::new("cudarc", || drop(unsafe { stream.alloc::<u8>(bytes) }.unwrap()))
+                    .settle(|| stream.synchronize().unwrap()),
+            );
+        }
+        compare(criterion, bench, 1_000, subjects);
+    }
+    bed.raw.cuStreamDestroy_v2(raw_stream);
+}
+
+fn copy_and_fill(criterion: &mut Criterion, bed: &Bed) {
+    let (stream, raw_stream) = (bed.device.new_stream().unwrap(), bed.raw.new_stream());
+    let len = 4 * KIB;
+    let from = Buffer::<u8>::zeroed(&stream, len).unwrap();
+    let mut to = Buffer::<u8>::zeroed(&stream, len).unwrap();
+    let other = Buffer::<u8>::zeroed(&stream, len).unwrap();
+    stream.synchronize().unwrap();
+    let (raw_from, raw_to): (CUdeviceptr, CUdeviceptr) = (from.device_ptr(), other.device_ptr());
+    let peer = bed.peer.as_ref().map(|peer| {
+        let stream = peer.context.new_stream().unwrap();
+        let (from, to) =
+            (stream.alloc_zeros::<u8>(len).unwrap(), stream.alloc_zeros::<u8>(len).unwrap());
+        (stream, from, to)
+    });
+    let (peer_stream, buffers): (Option<_>, Option<_>) = peer.map(|(s, f, t)| (s, (f, t))).unzip();
+    let (peer_from, mut peer_to): (Option<_>, Option<_>) = buffers.unzip();
+    let mut subjects = vec![
+        Subject::new("raw", || bed.raw.cuMemcpyDtoDAsync_v2(raw_to, raw_from, len, raw_stream))
+            .settle(|| bed.raw.cuStreamSynchronize(raw_stream)),
+        Subject::new("cuhold", || to.copy_from(&from).unwrap())
+            .settle(|| stream.synchronize().unwrap()),
+    ];
+    if let (Some(stream), Some(from), Some(to)) = (&peer_stream, &peer_from, &mut peer_to) {
+        subjects.push(
+            Subject::new("cudarc", move || stream.memcpy_dtod(from, to).unwrap())
+                .settle(|| stream.synchronize().unwrap()),
+        );
+    }
+    compare(criterion, "device copy 4 KiB", 500, subjects);
+
+    let mut subjects = vec![
+        Subject::new("raw", || bed.raw.cuMemsetD8Async(raw_to, 0, len, raw_stream))
+            .settle(|| bed.raw.cuStreamSynchronize(raw_stream)),
+        Subject::new("cuhold", || to.fill(0).unwrap()).settle(|| stream.synchronize().unwrap()),
+    ];
+    if let (Some(stream), Some(to)) = (&peer_stream, &mut peer_to) {
+        subjects.push(
+            Subject::new("cudarc", move || stream.memset_zeros(to).unwrap())
+                .settle(|| stream.synchronize().unwrap()),
+        );
+    }
+    compare(criterion, "fill 4 KiB", 500, subjects);
+    bed.raw.cuStreamDestroy_v2(raw_stream);
+}
+
+/// A borrowed slice of 64 MiB to the device and back: staged here, by the driver's own pageable copy raw.
+fn staged(criterion: &mut Criterion, bed: &Bed) {
+    let len = 64 * KIB * KIB;
+    let stream = bed.device.new_stream().unwrap();
+    let raw_stream = bed.raw.new_stream();
+    let mut host = vec![1_u8; len];
+    let mut back = vec![0_u8; len];
+    let mut buffer = Buffer::<u8>::zeroed(&stream, len).unwrap();
+    let raw_buffer = Buffer::<u8>::zeroed(&stream, len).unwrap();
+    stream.synchronize().unwrap();
+    let pointer = raw_buffer.device_ptr();
+    let peer = bed.peer.as_ref().map(|peer| {
+        let stream = peer.context.new_stream().unwrap();
+        let device = stream.alloc_zeros::<u8>(len).unwrap();
+        (stream, device)
+    });
+    let (peer_stream, mut peer_device): (Option<_>, Option<_>) = peer.unzip();
+    let source: *const c_void = host.as_mut_ptr().cast();
+    let mut subjects = vec![
+        Subject::new("raw", || {
+            bed.raw.cuMemcpyHtoDAsync_v2(pointer, source, len, raw_stream);
+            bed.raw.cuStreamSynchronize(raw_stream);
+        }),
+        Subject::new("cuhold", || buffer.write_slice(&host).unwrap()),
+    ];
+    if let (Some(stream), Some(device)) = (&peer_stream, &mut peer_device) {
+        let host = &host;
+        subjects.push(Subject::new("cudarc", move || {
+            stream.memcpy_htod(host, device).unwrap();
+            stream.synchronize().unwrap();
+        }));
+    }
+    compare(criterion, "write a slice of 64 MiB", 2, subjects);
+
+    let target: *mut c_void = back.as_mut_ptr().cast();
+    let mut mine = vec![0_u8; len];
+    let mut theirs = vec![0_u8; len];
+    let mut subjects = vec![
+        Subject::new("raw", || {
+            bed.raw.cuMemcpyDtoHAsync_v2(target, pointer, len, raw_stream);
+            bed.raw.cuStreamSynchronize(raw_stream);
+        }),
+        Subject::new("cuhold", || buffer.read_into(&mut mine).unwrap()),
+    ];
+    if let (Some(stream), Some(device)) = (&peer_stream, &peer_device) {
+        subjects.push(Subject::new("cudarc", || {
+            stream.memcpy_dtoh(device, &mut theirs).unwrap();
+            stream.synchronize().unwrap();
+        }));
+    }
+    compare(criterion, "read into a slice of 64 MiB", 2, subjects);
+    bed.raw.cuStreamDestroy_v2(raw_stream);
+}

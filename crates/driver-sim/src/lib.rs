@@ -13,7 +13,8 @@
 //! - Every function listed in [`Sim::simulated`] answers with the statuses that a real driver was measured to answer
 //!   with, where it was measured, and else with the documented ones; each other function answers
 //!   [`MISSING`](cuhold_driver_sys::CUresult::MISSING).
-//! - What crashes a real driver, or is undefined there, is a [`Violation`] and an error, never undefined behaviour.
+//! - What crashes a real driver, or is undefined there, is a [`Violation`], never undefined behaviour. Pointers to host
+//!   memory are the caller's promise all the same, as the trait says.
 //! - Nothing happens by itself: no thread is started. Work on streams runs on the thread that waits for it or steps it,
 //!   in an order that depends on nothing but the calls and [`SimOptions::seed`]. So a program that waits for a host
 //!   function by other means than the driver's must have work run elsewhere, as by [`Sim::run_all`] on another thread.

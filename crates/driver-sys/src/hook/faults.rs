@@ -166,24 +166,25 @@ impl<C: Listed> Faults<C> {
                 self.fire(Verdict::Refuse(status))
             };
         }
+        let mut due = None;
         for armed in &mut plan.armed {
             if !armed.fault.matches(call, arguments) {
                 continue;
             }
+            // Every fault counts the call, also where another one is what makes it fail.
             armed.matched += 1;
-            if armed.fault.nth.is_some_and(|nth| nth != armed.matched) {
-                continue;
+            if armed.fault.nth.is_none_or(|nth| nth == armed.matched) {
+                due = due.or(Some(armed.fault.effect));
             }
-            let effect = armed.fault.effect;
-            if let Effect::StickyFromHere(status) = effect {
-                plan.sticky = Some(status);
-            }
-            return self.fire(match effect {
-                Effect::Refused(status) | Effect::StickyFromHere(status) => Verdict::Refuse(status),
-                Effect::DoneButFailed(status) => Verdict::PassButReport(status),
-            });
         }
-        Verdict::Pass
+        let Some(effect) = due else { return Verdict::Pass };
+        if let Effect::StickyFromHere(status) = effect {
+            plan.sticky = Some(status);
+        }
+        self.fire(match effect {
+            Effect::Refused(status) | Effect::StickyFromHere(status) => Verdict::Refuse(status),
+            Effect::DoneButFailed(status) => Verdict::PassButReport(status),
+        })
     }
 
     fn fire(&self, verdict: Verdict<C::Status>) -> Verdict<C::Status> {
@@ -226,6 +227,16 @@ mod tests {
         assert_eq!(ask(Call::cuStreamSynchronize), Verdict::Refuse(E));
         assert_eq!(ask(Call::cuStreamSynchronize), Verdict::Pass);
         assert_eq!(faults.fired(), 1);
+    }
+
+    #[test]
+    fn a_fault_counts_the_calls_that_another_one_makes_fail() {
+        let faults = Faults::new();
+        faults.arm(Fault::refused(E).nth(1));
+        faults.arm(Fault::done_but_failed(E).nth(2));
+        assert_eq!(faults.before(Call::cuInit, &[]), Verdict::Refuse(E));
+        assert_eq!(faults.before(Call::cuInit, &[]), Verdict::PassButReport(E));
+        assert_eq!(faults.before(Call::cuInit, &[]), Verdict::Pass);
     }
 
     #[test]

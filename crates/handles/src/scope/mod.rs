@@ -427,6 +427,28 @@ fn note_undo(error: Error, undo: Result<(), Failure>) -> Error {
     }
 }
 
+/// The orphan can't be popped, or so the driver says. Where it was seen current, it is ended, which pops it.
+#[cold]
+fn stuck_on(
+    driver: &Driver,
+    error: Error,
+    pop: Failure,
+    (was, new): (Current, CUcontext),
+) -> Error {
+    let calls = driver.calls();
+    let lost = |now| Lost { restore: Some(pop), now };
+    let now = ask(calls);
+    if new.is_null() {
+        return lost(now).note_on(error);
+    }
+    if was != Current::of(new) && now != Current::of(new) {
+        return lost(now).note_on(error).with_note(Note::Leaked { raw: new.addr() as u64 });
+    }
+    let undo = end(calls, new);
+    let now = if now == Current::of(new) { ask(calls) } else { now };
+    note_undo(lost(now).note_on(error), undo)
+}
+
 /// The creation failed; whatever it pushed all the same is taken off the stack and ended.
 #[cold]
 fn orphaned(driver: &Driver, error: Error, before: CUcontext, new: CUcontext) -> Error {
@@ -440,12 +462,7 @@ fn orphaned(driver: &Driver, error: Error, before: CUcontext, new: CUcontext) ->
     };
     let popped = match pop(calls) {
         Ok(popped) => popped,
-        Err(failure) if now == Current::of(new) => {
-            let undo = end(calls, new);
-            let lost = Lost { restore: Some(failure), now: ask(calls) };
-            return note_undo(lost.note_on(error), undo);
-        }
-        Err(failure) => return Lost { restore: Some(failure), now: ask(calls) }.note_on(error),
+        Err(failure) => return stuck_on(driver, error, failure, (now, new)),
     };
     if popped == new {
         return note_undo(error, end(calls, new));

@@ -6,6 +6,8 @@ mod above;
 #[cfg(test)]
 mod report;
 #[cfg(test)]
+mod scope;
+#[cfg(test)]
 mod smoke;
 #[cfg(test)]
 mod verify;

@@ -22,8 +22,8 @@ pub struct Verified {
     /// Calls on a created stream work with no context current. Where not, they are made with the stream's context
     /// current: two driver calls more.
     pub streams_need_no_context: bool,
-    /// Setting null current pops one context, so that "none" can be put back. Where not, a thread that had none current
-    /// is left with this library's context.
+    /// Setting null current pops one context. Only where a foreign closure has changed the thread's stack is "none" put
+    /// back so; where null doesn't pop, such a thread is left with a context.
     pub null_pops: bool,
 }
 

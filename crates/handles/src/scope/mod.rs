@@ -8,10 +8,10 @@
 //! | [`cleanup`] | destroys in a `Drop` or a close | an [`Outcome`] to warn from after locks are released |
 //! | [`create_context`] | context creation, which pushes | the new context is destroyed, then `Err` |
 //!
-//! If the target is current already nothing is switched: one query, then the operation. Else the target is *set*
-//! current and the former context set again afterwards; with none current the set pushes and the setting of null pops
-//! (measured), so the depth of the thread's stack stays what it was. Which calls need a scope at all is the *context*
-//! column of the function list.
+//! If the target is current already nothing is switched: one query, then the operation. Else the target is *pushed* on
+//! the thread's stack and popped again afterwards, so that what the caller has current, none included, stays under it
+//! untouched. It isn't set in the caller's place: setting a context in the place of one that was destroyed meanwhile
+//! ended the process at times (measured). Which calls need a scope at all is the *context* column of the function list.
 //!
 //! "Ask" in the failing cases is one `cuCtxGetCurrent` on the cold path; its own failure is carried as
 //! [`Current::Unknown`].
@@ -77,6 +77,19 @@ fn current(calls: Calls<'_>) -> Result<CUcontext, Failure> {
     Ok(raw)
 }
 
+fn push(calls: Calls<'_>, raw: CUcontext) -> Result<(), Failure> {
+    // SAFETY: *handles*: live, since the object that is worked on keeps it, or on the stack until a moment ago.
+    unsafe { calls.cuCtxPushCurrent_v2(raw) }
+}
+
+/// Pops, and gives what was popped. That is also told by a call that was carried out although it failed; else it is null.
+fn pop(calls: Calls<'_>) -> (CUcontext, Result<(), Failure>) {
+    let mut popped = CUcontext::NULL;
+    // SAFETY: *pointers*: `popped` is a live local.
+    let result = unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) };
+    (popped, result)
+}
+
 fn set(calls: Calls<'_>, raw: CUcontext) -> Result<(), Failure> {
     // SAFETY: *handles*: the driver takes null, and any pointer that was a context, destroyed ones included (measured).
     unsafe { calls.cuCtxSetCurrent(raw) }
@@ -105,10 +118,17 @@ impl Stuck {
     }
 }
 
+/// What the caller has current, and what lies on it, to be taken off.
+#[derive(Clone, Copy)]
+struct Pushed {
+    previous: CUcontext,
+    target: CUcontext,
+}
+
 /// The caller's context, to be put back. Where it was the target's, there is nothing to put back.
 struct Switch<'a> {
     calls: Calls<'a>,
-    previous: Option<CUcontext>,
+    pushed: Option<Pushed>,
 }
 
 impl<'a> Switch<'a> {
@@ -116,31 +136,30 @@ impl<'a> Switch<'a> {
     fn to(calls: Calls<'a>, target: CUcontext) -> Result<Self, Stuck> {
         let previous = current(calls).map_err(|failure| Stuck { failure, lost: None })?;
         if previous == target {
-            return Ok(Self { calls, previous: None });
+            return Ok(Self { calls, pushed: None });
         }
-        Self::set(calls, previous, target)
+        Self::push(calls, Pushed { previous, target })
     }
 
     /// Switches only away from another context: with none current, nothing is switched.
     fn from_other(calls: Calls<'a>, target: CUcontext) -> Result<Self, Stuck> {
         let previous = current(calls).map_err(|failure| Stuck { failure, lost: None })?;
         if previous.is_null() || previous == target {
-            return Ok(Self { calls, previous: None });
+            return Ok(Self { calls, pushed: None });
         }
-        Self::set(calls, previous, target)
+        Self::push(calls, Pushed { previous, target })
     }
 
     #[cold]
-    fn set(calls: Calls<'a>, previous: CUcontext, target: CUcontext) -> Result<Self, Stuck> {
-        let Err(failure) = set(calls, target) else {
-            return Ok(Self { calls, previous: Some(previous) });
+    fn push(calls: Calls<'a>, pushed: Pushed) -> Result<Self, Stuck> {
+        let Err(failure) = push(calls, pushed.target) else {
+            return Ok(Self { calls, pushed: Some(pushed) });
         };
         // A call that was carried out may still answer a failure: put back what it moved.
         let lost = match ask(calls) {
-            now if now == Current::of(previous) => None,
-            // Set again unseen, which changes nothing where nothing was moved.
-            now @ Current::Unknown(_) => Some(Lost { restore: set(calls, previous).err(), now }),
-            _ => put_back(calls, previous),
+            now if now == Current::of(pushed.previous) => None,
+            now @ Current::Unknown(_) => Some(put_back_unseen(calls, pushed, now)),
+            _ => put_back(calls, pushed),
         };
         Err(Stuck { failure, lost })
     }
@@ -148,15 +167,49 @@ impl<'a> Switch<'a> {
     /// Puts the caller's context back. `None`: it is back.
     #[inline]
     fn restore(mut self) -> Option<Lost> {
-        let previous = self.previous.take()?;
-        put_back(self.calls, previous)
+        let pushed = self.pushed.take()?;
+        put_back(self.calls, pushed)
     }
 }
 
 #[cold]
-fn put_back(calls: Calls<'_>, previous: CUcontext) -> Option<Lost> {
-    let failure = set(calls, previous).err()?;
+fn put_back(calls: Calls<'_>, pushed: Pushed) -> Option<Lost> {
+    match pop(calls) {
+        (popped, Ok(())) if popped == pushed.target => None,
+        (popped, Ok(())) => strayed(calls, pushed, popped),
+        (_, Err(failure)) => Some(Lost { restore: Some(failure), now: ask(calls) }),
+    }
+}
+
+/// A foreign closure has left the thread's stack otherwise than it found it: what was popped isn't the target.
+#[cold]
+fn strayed(calls: Calls<'_>, Pushed { previous, .. }: Pushed, popped: CUcontext) -> Option<Lost> {
+    let back = match ask(calls) {
+        now if now == Current::of(previous) => return None,
+        now @ Current::Unknown(_) => return Some(Lost { restore: None, now }),
+        _ if popped == previous => push(calls, previous),
+        _ => set(calls, previous),
+    };
+    let failure = back.err()?;
     Some(Lost { restore: Some(failure), now: ask(calls) })
+}
+
+/// Whether the target was pushed isn't known: what is popped tells. What was the caller's own goes back in the place of
+/// the target, since a destroyed context is refused where it is pushed.
+#[cold]
+fn put_back_unseen(calls: Calls<'_>, Pushed { previous, target }: Pushed, now: Current) -> Lost {
+    let (popped, result) = pop(calls);
+    let restore = match result {
+        // Nothing lay on an empty stack.
+        Err(Failure { status: CUresult::INVALID_CONTEXT, .. }) if previous.is_null() => None,
+        Err(failure) => Some(failure),
+        Ok(()) => None,
+    };
+    if popped.is_null() || popped == target {
+        return Lost { restore, now };
+    }
+    let back = push(calls, target).and_then(|()| set(calls, popped));
+    Lost { restore: restore.or(back.err()), now }
 }
 
 /// Puts the caller's context back while a panic passes through, and warns where that is refused.
@@ -198,7 +251,7 @@ fn after<T>(
 
 /// Runs a query or a mutation with the target current.
 ///
-/// Calls `cuCtxGetCurrent`; where another context is current also `cuCtxSetCurrent`, twice.
+/// Calls `cuCtxGetCurrent`; where another context is current also `cuCtxPushCurrent` and `cuCtxPopCurrent`.
 ///
 /// # Errors
 /// - the activation's failure: the operation wasn't run;
@@ -234,7 +287,7 @@ fn answered<T>(driver: &Driver, ran: Ran<T>) -> Result<T> {
 /// context is found current, it is made once more in the target.
 ///
 /// Calls nothing else while one device is used; then `cuCtxGetCurrent`, and where another context is current
-/// `cuCtxSetCurrent`, twice.
+/// `cuCtxPushCurrent` and `cuCtxPopCurrent`.
 ///
 /// # Errors
 /// As [`run`].
@@ -266,7 +319,7 @@ fn once_more<T>(
 ) -> Result<T> {
     let driver = target.driver;
     match Switch::from_other(driver.calls(), target.raw) {
-        Ok(Switch { previous: None, .. }) => Err(driver.error(first)),
+        Ok(Switch { pushed: None, .. }) => Err(driver.error(first)),
         Ok(switch) => answered(driver, Ok(after(target, switch, operation))),
         Err(stuck) => {
             let error = driver.error(first).with_note(Note::Failed(stuck.failure));
@@ -398,20 +451,13 @@ pub fn create_context(
         return Err(orphaned(driver, driver.error(failure), before, new));
     }
     match pop(calls) {
-        Ok(_) => Ok(new),
-        Err(failure) => {
+        (_, Ok(())) => Ok(new),
+        (_, Err(failure)) => {
             let undo = end(calls, new);
             let lost = Lost { restore: Some(failure), now: ask(calls) };
             Err(note_undo(lost.into_error(driver), undo))
         }
     }
-}
-
-fn pop(calls: Calls<'_>) -> Result<CUcontext, Failure> {
-    let mut popped = CUcontext::NULL;
-    // SAFETY: *pointers*: `popped` is a live local.
-    unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) }?;
-    Ok(popped)
 }
 
 /// Ends a context that a creation just made. Where it is current, that pops it.
@@ -461,8 +507,8 @@ fn orphaned(driver: &Driver, error: Error, before: CUcontext, new: CUcontext) ->
         _ => (error, false),
     };
     let popped = match pop(calls) {
-        Ok(popped) => popped,
-        Err(failure) => return stuck_on(driver, error, failure, (now, new)),
+        (popped, Ok(())) => popped,
+        (_, Err(failure)) => return stuck_on(driver, error, failure, (now, new)),
     };
     if popped == new {
         return note_undo(error, end(calls, new));
@@ -471,8 +517,7 @@ fn orphaned(driver: &Driver, error: Error, before: CUcontext, new: CUcontext) ->
         return error.with_note(Note::Leaked { raw: popped.addr() as u64 });
     }
     // It was the caller's: nothing was pushed.
-    // SAFETY: *handles*: it was on the stack a moment ago.
-    match unsafe { calls.cuCtxPushCurrent_v2(popped) } {
+    match push(calls, popped) {
         Ok(()) => error,
         Err(failure) => Lost { restore: Some(failure), now: ask(calls) }.note_on(error),
     }

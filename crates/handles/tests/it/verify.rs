@@ -25,7 +25,7 @@ fn a_driver_whose_streams_need_their_context_gets_it() {
         );
         let (result, calls) = t.calls(|| stream.record(&event));
         result.unwrap();
-        let switched = ["cuCtxGetCurrent", "cuCtxSetCurrent", "cuEventRecord", "cuCtxSetCurrent"];
+        let switched = ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuEventRecord", "cuCtxPopCurrent"];
         assert_eq!(calls, switched);
     });
 }

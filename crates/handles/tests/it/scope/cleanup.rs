@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "the operations are raw calls")]
 
-use super::{ASK, How, SET, Situation, Stage, each, failure};
+use super::{ASK, How, POP, PUSH, Situation, Stage, each, failure};
 use cuhold_driver_sys::{
     CUresult, Call, Calls, CaptureRule, Columns, ContextUse, Failure,
     ffi::{CUstream, CUstreamCaptureMode},
@@ -149,8 +149,8 @@ fn where_the_question_or_the_activation_fails_the_destroy_is_skipped_and_the_obj
         stage.is_as_before();
     });
     each(&Situation::OTHERS, |stage, how| {
-        let done = clean(stage, OWNER, &[(SET, 1, how, 1)]);
-        assert_eq!(done.told, [Told::skipped(failure(SET, 1))]);
+        let done = clean(stage, OWNER, &[(PUSH, 1, how, 1)]);
+        assert_eq!(done.told, [Told::skipped(failure(PUSH, 1))]);
         assert!(!done.asked);
         stage.is_as_before();
     });
@@ -159,9 +159,9 @@ fn where_the_question_or_the_activation_fails_the_destroy_is_skipped_and_the_obj
 #[test]
 fn where_an_activation_moved_the_context_and_it_is_not_put_back_there_are_two_warnings() {
     each(&Situation::OTHERS, |stage, how| {
-        let done = clean(stage, OWNER, &[(SET, 1, How::Done, 1), (SET, 2, how, 2)]);
-        let second = Told::not_restored(failure(SET, 2), stage.left_by(how));
-        assert_eq!(done.told, [Told::skipped(failure(SET, 1)), second]);
+        let done = clean(stage, OWNER, &[(PUSH, 1, How::Done, 1), (POP, 1, how, 2)]);
+        let second = Told::not_restored(failure(POP, 2), stage.left_by(how));
+        assert_eq!(done.told, [Told::skipped(failure(PUSH, 1)), second]);
         stage.is_left_by(how);
     });
 }
@@ -170,10 +170,10 @@ fn where_an_activation_moved_the_context_and_it_is_not_put_back_there_are_two_wa
 fn a_question_that_fails_after_the_activation_did_is_a_warning_of_its_own() {
     for second in How::BOTH {
         each(&Situation::OTHERS, |stage, how| {
-            let done = clean(stage, OWNER, &[(SET, 1, how, 1), (ASK, 2, second, 2)]);
+            let done = clean(stage, OWNER, &[(PUSH, 1, how, 1), (ASK, 2, second, 2)]);
             let unknown = Current::Unknown(failure(ASK, 2));
             let asked = Told { current: unknown, ..Told::failed(failure(ASK, 2), Fate::Unknown) };
-            assert_eq!(done.told, [Told::skipped(failure(SET, 1)), asked]);
+            assert_eq!(done.told, [Told::skipped(failure(PUSH, 1)), asked]);
             stage.is_as_before();
         });
     }
@@ -192,16 +192,16 @@ fn where_the_destroy_fails_the_caller_s_context_is_back_before_anybody_is_told()
 #[test]
 fn where_only_the_restore_fails_one_warning_says_what_is_current() {
     each(&Situation::OTHERS, |stage, how| {
-        let done = clean(stage, OWNER, &[(SET, 2, how, 1)]);
-        assert_eq!(done.told, [Told::not_restored(failure(SET, 1), stage.left_by(how))]);
+        let done = clean(stage, OWNER, &[(POP, 1, how, 1)]);
+        assert_eq!(done.told, [Told::not_restored(failure(POP, 1), stage.left_by(how))]);
         assert_eq!(done.outcome.fate(), Fate::Released);
         stage.is_left_by(how);
     });
     for second in How::BOTH {
         each(&Situation::OTHERS, |stage, how| {
-            let done = clean(stage, OWNER, &[(SET, 2, how, 1), (ASK, 2, second, 2)]);
+            let done = clean(stage, OWNER, &[(POP, 1, how, 1), (ASK, 2, second, 2)]);
             let unknown = Current::Unknown(failure(ASK, 2));
-            assert_eq!(done.told, [Told::not_restored(failure(SET, 1), unknown)]);
+            assert_eq!(done.told, [Told::not_restored(failure(POP, 1), unknown)]);
             stage.is_left_by(how);
         });
     }
@@ -211,8 +211,8 @@ fn where_only_the_restore_fails_one_warning_says_what_is_current() {
 fn where_the_destroy_and_the_restore_fail_there_are_two_warnings_in_order() {
     for second in How::BOTH {
         each(&Situation::OTHERS, |stage, how| {
-            let done = clean(stage, OWNER, &[(END, 1, second, 1), (SET, 2, how, 2)]);
-            let restore = Told::not_restored(failure(SET, 2), stage.left_by(how));
+            let done = clean(stage, OWNER, &[(END, 1, second, 1), (POP, 1, how, 2)]);
+            let restore = Told::not_restored(failure(POP, 2), stage.left_by(how));
             assert_eq!(done.told, [Told::failed(failure(END, 1), Fate::Unknown), restore]);
             stage.is_left_by(how);
         });
@@ -289,7 +289,7 @@ fn five_failures_are_five_warnings_in_the_order_of_the_calls() {
         let faults = [
             (MODE, 1, How::Done, 1),
             (END, 1, how, 2),
-            (SET, 2, how, 3),
+            (POP, 1, how, 3),
             (ASK, 2, how, 4),
             (MODE, 2, How::Done, 5),
         ];
@@ -298,7 +298,7 @@ fn five_failures_are_five_warnings_in_the_order_of_the_calls() {
         let expected = [
             Told::failed(failure(MODE, 1), Fate::Unknown),
             Told::failed(failure(END, 2), Fate::Unknown),
-            Told::not_restored(failure(SET, 3), unknown),
+            Told::not_restored(failure(POP, 3), unknown),
             Told::failed(failure(MODE, 5), Fate::Unknown),
         ];
         // The question's failure is part of what it was asked for.
@@ -330,13 +330,13 @@ fn an_outcome_is_an_error_with_the_first_failure_in_front_and_the_others_as_note
         let said = error(destroy).unwrap();
         assert!(said.is(super::status(1)) && said.completed().is_none());
 
-        let lost = Some(Lost { restore: Some(failure(SET, 2)), now: Current::None });
+        let lost = Some(Lost { restore: Some(failure(POP, 2)), now: Current::None });
         let said = error(Outcome { lost, ..Outcome::default() }).unwrap();
         assert_eq!((said.now_current(), said.completed()), (Current::None, Some(1)));
 
         let mode = Some(ModeLost { failure: failure(MODE, 3), left_relaxed: true });
         let said = error(Outcome { relax: Some(failure(MODE, 4)), lost, mode, ..destroy }).unwrap();
-        let not_restored = Note::NotRestored { failure: Some(failure(SET, 2)), now: Current::None };
+        let not_restored = Note::NotRestored { failure: Some(failure(POP, 2)), now: Current::None };
         let notes =
             [Note::Failed(failure(END, 1)), not_restored, Note::ModeNotRestored(failure(MODE, 3))];
         assert_eq!((said.notes(), said.completed()), (&notes[..], None));
@@ -344,7 +344,7 @@ fn an_outcome_is_an_error_with_the_first_failure_in_front_and_the_others_as_note
         let said = error(Outcome { relax: Some(failure(MODE, 4)), ..Outcome::default() }).unwrap();
         assert_eq!(said.completed(), Some(1), "the exchange was done, and so was the destroy");
         let skipped =
-            Outcome { activate: Some(failure(SET, 5)), skipped: true, ..Outcome::default() };
+            Outcome { activate: Some(failure(PUSH, 5)), skipped: true, ..Outcome::default() };
         assert_eq!(error(skipped).unwrap().completed(), None);
     });
 }

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "the operations are raw calls")]
 
-use super::{ASK, How, SET, Says, Situation, Stage, each, failure};
+use super::{ASK, How, POP, PUSH, Says, Situation, Stage, each, failure};
 use cuhold_driver_sys::{
     Call, Calls, CaptureRule, Columns, ContextUse, Failure, Fault,
     ffi::{CUcontext, CUstream, CUstreamCaptureMode},
@@ -106,8 +106,8 @@ fn where_the_question_or_the_activation_fails_nothing_is_created() {
     });
     each(&Situation::OTHERS, |stage, how| {
         let ledger = Ledger::default();
-        stage.fail(SET, 1, how, 1);
-        assert_eq!(fails(stage, &ledger, END.columns()), Says::only(failure(SET, 1)));
+        stage.fail(PUSH, 1, how, 1);
+        assert_eq!(fails(stage, &ledger, END.columns()), Says::only(failure(PUSH, 1)));
         assert!(ledger.made.get().is_null());
         stage.is_as_before();
     });
@@ -131,8 +131,8 @@ fn where_only_the_restore_fails_a_destroy_that_needs_no_context_undoes_the_creat
     for use_ in [ContextUse::Ignored, ContextUse::Device] {
         each(&Situation::OTHERS, |stage, how| {
             let ledger = Ledger::default();
-            stage.fail(SET, 2, how, 1);
-            let says = Says { now: stage.left_by(how), ..Says::only(failure(SET, 1)) };
+            stage.fail(POP, 1, how, 1);
+            let says = Says { now: stage.left_by(how), ..Says::only(failure(POP, 1)) };
             assert_eq!(fails(stage, &ledger, columns(use_)), says);
             assert!(!ledger.live());
             stage.is_left_by(how);
@@ -144,8 +144,8 @@ fn where_only_the_restore_fails_a_destroy_that_needs_no_context_undoes_the_creat
 fn where_only_the_restore_fails_a_destroy_that_needs_its_context_is_made_if_it_is_current() {
     each(&Situation::OTHERS, |stage, how| {
         let ledger = Ledger::default();
-        stage.fail(SET, 2, how, 1);
-        let says = Says { now: stage.left_by(how), ..Says::only(failure(SET, 1)) };
+        stage.fail(POP, 1, how, 1);
+        let says = Says { now: stage.left_by(how), ..Says::only(failure(POP, 1)) };
         let said = fails(stage, &ledger, columns(ContextUse::Owner));
         match how {
             How::Refused => assert_eq!(said, says),
@@ -165,14 +165,14 @@ fn where_it_is_not_known_what_is_current_an_object_that_needs_its_context_is_lea
     for use_ in [ContextUse::Ignored, ContextUse::Owner] {
         each(&Situation::OTHERS, |stage, how| {
             let ledger = Ledger::default();
-            stage.fail(SET, 2, how, 1);
+            stage.fail(POP, 1, how, 1);
             stage.fail(ASK, 2, how, 2);
             let said = fails(stage, &ledger, columns(use_));
             let raw = ledger.made.get().addr() as u64;
             let leaked = use_ == ContextUse::Owner;
             let notes = if leaked { vec![Note::Leaked { raw }] } else { Vec::new() };
             let now = Current::Unknown(failure(ASK, 2));
-            assert_eq!(said, Says { notes, now, ..Says::only(failure(SET, 1)) });
+            assert_eq!(said, Says { notes, now, ..Says::only(failure(POP, 1)) });
             assert_eq!(ledger.live(), leaked);
             stage.is_left_by(how);
             ledger.sweep(stage);
@@ -184,10 +184,10 @@ fn where_it_is_not_known_what_is_current_an_object_that_needs_its_context_is_lea
 fn a_failing_undo_is_a_note() {
     each(&Situation::OTHERS, |stage, how| {
         let ledger = Ledger::default();
-        stage.fail(SET, 2, how, 1);
+        stage.fail(POP, 1, how, 1);
         stage.t.faults().arm(Fault::refused(super::status(2)).on(END).nth(1));
         let notes = vec![Note::UndoFailed(failure(END, 2))];
-        let says = Says { notes, now: stage.left_by(how), ..Says::only(failure(SET, 1)) };
+        let says = Says { notes, now: stage.left_by(how), ..Says::only(failure(POP, 1)) };
         assert_eq!(fails(stage, &ledger, END.columns()), says);
         stage.is_left_by(how);
         ledger.sweep(stage);
@@ -199,9 +199,9 @@ fn where_the_creation_and_the_restore_fail_the_second_is_a_note_and_nothing_is_u
     each(&Situation::OTHERS, |stage, how| {
         let ledger = Ledger::default();
         stage.fail(MAKE, 1, How::Refused, 1);
-        stage.fail(SET, 2, how, 2);
+        stage.fail(POP, 1, how, 2);
         let now = stage.left_by(how);
-        let notes = vec![Note::NotRestored { failure: Some(failure(SET, 2)), now }];
+        let notes = vec![Note::NotRestored { failure: Some(failure(POP, 2)), now }];
         let says = Says { notes, now, ..Says::only(failure(MAKE, 1)) };
         assert_eq!(fails(stage, &ledger, END.columns()), says);
         assert_eq!(ledger.ended.get(), 0);
@@ -214,12 +214,12 @@ fn where_the_creation_and_the_restore_fail_the_second_is_a_note_and_nothing_is_u
 fn an_undo_that_is_unsafe_in_captures_is_made_in_relaxed_mode() {
     each(&Situation::OTHERS, |stage, how| {
         let ledger = Ledger::default();
-        stage.fail(SET, 2, how, 1);
+        stage.fail(POP, 1, how, 1);
         let (said, calls) = stage.t.calls(|| fails(stage, &ledger, unsafe_columns()));
-        assert_eq!(said, Says { now: stage.left_by(how), ..Says::only(failure(SET, 1)) });
+        assert_eq!(said, Says { now: stage.left_by(how), ..Says::only(failure(POP, 1)) });
         assert_eq!(
             &calls[3..],
-            ["cuCtxSetCurrent", "cuCtxGetCurrent", MODE.name(), END.name(), MODE.name()]
+            ["cuCtxPopCurrent", "cuCtxGetCurrent", MODE.name(), END.name(), MODE.name()]
         );
         stage.is_left_by(how);
     });
@@ -229,7 +229,7 @@ fn an_undo_that_is_unsafe_in_captures_is_made_in_relaxed_mode() {
 fn an_undo_whose_mode_is_refused_is_skipped_and_one_whose_mode_is_not_put_back_says_so() {
     each(&[Situation::Another], |stage, how| {
         let ledger = Ledger::default();
-        stage.fail(SET, 2, how, 1);
+        stage.fail(POP, 1, how, 1);
         stage.fail(MODE, 1, How::Refused, 2);
         let said = fails(stage, &ledger, unsafe_columns());
         let raw = ledger.made.get().addr() as u64;
@@ -239,7 +239,7 @@ fn an_undo_whose_mode_is_refused_is_skipped_and_one_whose_mode_is_not_put_back_s
         ledger.sweep(stage);
 
         let ledger = Ledger::default();
-        stage.fail(SET, 2, how, 1);
+        stage.fail(POP, 1, how, 1);
         stage.fail(MODE, 2, How::Refused, 2);
         let said = fails(stage, &ledger, unsafe_columns());
         assert_eq!(said.notes, [Note::ModeNotRestored(failure(MODE, 2))]);

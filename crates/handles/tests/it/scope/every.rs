@@ -10,7 +10,7 @@
 
 #![expect(unsafe_code, reason = "the operations are raw calls")]
 
-use super::{How, Labelled, Situation, Stage, set_raw, status};
+use super::{How, Labelled, Situation, Stage, status};
 use cuhold_driver_sim::{ObjectKind as SimKind, Sim};
 use cuhold_driver_sys::{Call, Calls, CaptureRule, ContextUse, Fault, ffi::*};
 use cuhold_handles::{
@@ -216,7 +216,6 @@ fn check(sim: &Sim, stage: &Stage<'_>, operation: &Operation, plan: Plan<'_>) ->
     let live = |kind| sim.live(kind);
     let (streams, contexts) = (live(SimKind::Stream), live(SimKind::Context));
     let (faults, mut armed) = (stage.t.faults(), Vec::new());
-    let fired_before = faults.fired();
     for (number, (nth, how)) in (1..).zip(plan) {
         // Each with a status of its own. One that hits a create is refused: what a driver makes and doesn't name can't
         // be found.
@@ -224,9 +223,9 @@ fn check(sim: &Sim, stage: &Stage<'_>, operation: &Operation, plan: Plan<'_>) ->
         armed.push(status(number));
     }
     let denied_before = sim.denied().len();
-    let mut did = (operation.act)(stage, work);
+    let (mut did, entries) = stage.t.entries(|| (operation.act)(stage, work));
     faults.disarm();
-    let fired = usize::try_from(faults.fired() - fired_before).unwrap();
+    let fired = entries.iter().filter(|entry| armed.contains(&entry.status())).count();
 
     // Told once each.
     let mut told = did.told.clone();
@@ -264,7 +263,7 @@ fn check(sim: &Sim, stage: &Stage<'_>, operation: &Operation, plan: Plan<'_>) ->
         assert_eq!(streams_now + contexts_now, streams + contexts + kept + made_unseen);
     }
 
-    put_back(stage, driver.calls(), left_relaxed, seen.current);
+    put_back(stage, driver.calls(), left_relaxed);
     sweep(sim, stage, &mut did);
     fired
 }
@@ -276,24 +275,15 @@ fn undone(did: &Did) -> bool {
 }
 
 /// Puts the thread back where it was, for the next plan.
-fn put_back(stage: &Stage<'_>, calls: Calls<'_>, left_relaxed: bool, current: CUcontext) {
+fn put_back(stage: &Stage<'_>, calls: Calls<'_>, left_relaxed: bool) {
     if left_relaxed {
         let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
         // SAFETY: *pointers*: a live local.
         unsafe { calls.cuThreadExchangeStreamCaptureMode(&raw mut mode) }.unwrap();
     }
-    if stage.seen() == stage.before {
-        return;
+    if stage.seen() != stage.before {
+        stage.set_up_again();
     }
-    // A context that was pushed is still on top; else another one stands in the caller's place.
-    let mut popped = CUcontext::NULL;
-    if current != stage.target.as_raw() {
-        // SAFETY: *pointers*: a live local.
-        unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) }.unwrap();
-    } else {
-        set_raw(stage.t, stage.before.current);
-    }
-    stage.is_as_before();
 }
 
 /// Ends every stream and context that isn't the stage's.

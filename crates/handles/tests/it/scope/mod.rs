@@ -17,7 +17,8 @@ use cuhold_testkit::{Kit, run};
 use std::{fmt, ptr, thread};
 
 pub(crate) const ASK: Call = Call::cuCtxGetCurrent;
-pub(crate) const SET: Call = Call::cuCtxSetCurrent;
+pub(crate) const PUSH: Call = Call::cuCtxPushCurrent_v2;
+pub(crate) const POP: Call = Call::cuCtxPopCurrent_v2;
 
 /// What is current when an operation begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +83,7 @@ pub(crate) fn failure(call: Call, n: u32) -> Failure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) current: CUcontext,
-    depth: Option<usize>,
+    pub(crate) depth: Option<usize>,
 }
 
 /// A thread in one of the situations, and a context to work in.
@@ -101,7 +102,7 @@ impl<'t> Stage<'t> {
         let (target, another) = (created(), created());
         // Something lies under what is current, so that one pop too many is seen.
         if situation != Situation::None {
-            push_raw(t, another.as_raw());
+            push_raw(t, t.context().as_raw());
             let stranger = match situation {
                 Situation::Target => Some(target.as_raw()),
                 Situation::Another => Some(another.as_raw()),
@@ -177,13 +178,28 @@ impl<'t> Stage<'t> {
         assert_eq!(self.seen(), self.before);
     }
 
-    /// The thread has the target current instead of what it had. Puts it back.
+    /// The thread has the target current, on what it had. Takes it off.
     #[track_caller]
     pub(crate) fn is_left_in_target(&self) {
         let target = self.target.as_raw();
         self.t.faults().disarm();
         assert_eq!(self.seen().current, target);
-        set_raw(self.t, self.before.current);
+        pop(self.t);
+        self.is_as_before();
+    }
+
+    /// Takes the stack down and builds it up again, after failures that left it in disorder.
+    pub(crate) fn set_up_again(&self) {
+        while self.seen().depth > Some(0) {
+            pop(self.t);
+        }
+        if self.situation != Situation::None {
+            push_raw(self.t, self.t.context().as_raw());
+            push_raw(self.t, self.target.as_raw());
+            // In the place of the target, since a destroyed context is refused where it is pushed.
+            // SAFETY: *handles*: a context, possibly a destroyed one.
+            unsafe { self.t.driver().calls().cuCtxSetCurrent(self.before.current) }.unwrap();
+        }
         self.is_as_before();
     }
 
@@ -266,11 +282,6 @@ pub(crate) fn seen_current(t: &Kit) -> CUcontext {
     // SAFETY: *pointers*: a live local.
     unsafe { t.driver().calls().cuCtxGetCurrent(&raw mut raw) }.unwrap();
     raw
-}
-
-pub(crate) fn set_raw(t: &Kit, raw: CUcontext) {
-    // SAFETY: *handles*: a context, possibly a destroyed one, or null.
-    unsafe { t.driver().calls().cuCtxSetCurrent(raw) }.unwrap();
 }
 
 fn push_raw(t: &Kit, raw: CUcontext) {

@@ -1,6 +1,6 @@
 //! A panic inside a scoped operation: the caller's context is put back, then the panic goes on.
 
-use super::{How, SET, Situation, Stage, each, failure, seen_current};
+use super::{How, POP, Situation, Stage, each, failure, seen_current};
 use cuhold_driver_sys::Failure;
 use cuhold_handles::{
     Context, ObjectKind, WarningKind,
@@ -53,12 +53,12 @@ fn a_panic_inside_finds_the_caller_s_context_put_back_and_goes_on() {
 fn a_panic_inside_whose_restore_is_refused_leaves_one_warning_and_goes_on() {
     each(&Situation::OTHERS, |stage, how| {
         let capture = stage.t.driver().reports().capture(8);
-        let arm = || stage.fail(SET, 2, how, 1);
+        let arm = || stage.fail(POP, 1, how, 1);
         arm();
         panicking(stage, |stage| {
             let [warning] = capture.take()[..] else { panic!("not one warning") };
             assert_eq!(warning.kind(), WarningKind::RestoreRefused);
-            assert_eq!(warning.failure(), Some(failure(SET, 1)));
+            assert_eq!(warning.failure(), Some(failure(POP, 1)));
             assert_eq!(warning.current(), stage.left_by(how));
             assert_eq!(warning.object().kind, ObjectKind::Context);
             stage.is_left_by(how);

@@ -2,10 +2,10 @@
 
 #![expect(unsafe_code, reason = "the operations are raw calls")]
 
-use super::{ASK, How, SET, Says, Situation, Stage, each, failure, seen_current};
+use super::{ASK, How, POP, PUSH, Says, Situation, Stage, each, failure, seen_current};
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::CUdevice};
 use cuhold_handles::{Current, Error, Note, scope};
-use std::cell::Cell;
+use std::{cell::Cell, ptr};
 
 const OPERATION: Call = Call::cuCtxGetDevice;
 
@@ -38,7 +38,7 @@ fn an_operation_runs_in_its_context_and_the_caller_s_is_back() {
         let names: &[_] = if stage.before.current == stage.target.as_raw() {
             &["cuCtxGetCurrent", "cuCtxGetDevice"]
         } else {
-            &["cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice", "cuCtxSetCurrent"]
+            &["cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxGetDevice", "cuCtxPopCurrent"]
         };
         assert_eq!(calls, names);
     });
@@ -56,8 +56,8 @@ fn where_the_question_fails_an_operation_is_not_run() {
 #[test]
 fn where_the_activation_fails_an_operation_is_not_run_and_what_moved_is_put_back() {
     each(&Situation::OTHERS, |stage, how| {
-        stage.fail(SET, 1, how, 1);
-        assert_eq!(fails(stage), (Says::only(failure(SET, 1)), false));
+        stage.fail(PUSH, 1, how, 1);
+        assert_eq!(fails(stage), (Says::only(failure(PUSH, 1)), false));
         stage.is_as_before();
     });
 }
@@ -66,11 +66,11 @@ fn where_the_activation_fails_an_operation_is_not_run_and_what_moved_is_put_back
 fn where_the_activation_and_the_question_after_it_fail_the_context_is_put_back_unseen() {
     for second in How::BOTH {
         each(&Situation::OTHERS, |stage, how| {
-            stage.fail(SET, 1, how, 1);
+            stage.fail(PUSH, 1, how, 1);
             stage.fail(ASK, 2, second, 2);
             let now = Current::Unknown(failure(ASK, 2));
             let notes = vec![Note::NotRestored { failure: None, now }];
-            let says = Says { notes, now, ..Says::only(failure(SET, 1)) };
+            let says = Says { notes, now, ..Says::only(failure(PUSH, 1)) };
             assert_eq!(fails(stage), (says, false));
             stage.is_as_before();
         });
@@ -80,11 +80,11 @@ fn where_the_activation_and_the_question_after_it_fail_the_context_is_put_back_u
 #[test]
 fn where_an_activation_moved_the_context_and_it_is_not_put_back_the_note_says_what_is_current() {
     each(&Situation::OTHERS, |stage, how| {
-        stage.fail(SET, 1, How::Done, 1);
-        stage.fail(SET, 2, how, 2);
+        stage.fail(PUSH, 1, How::Done, 1);
+        stage.fail(POP, 1, how, 2);
         let now = stage.left_by(how);
-        let notes = vec![Note::NotRestored { failure: Some(failure(SET, 2)), now }];
-        let says = Says { notes, now, ..Says::only(failure(SET, 1)) };
+        let notes = vec![Note::NotRestored { failure: Some(failure(POP, 2)), now }];
+        let says = Says { notes, now, ..Says::only(failure(PUSH, 1)) };
         assert_eq!(fails(stage), (says, false));
         stage.is_left_by(how);
     });
@@ -102,9 +102,9 @@ fn where_an_operation_fails_the_caller_s_context_is_back() {
 #[test]
 fn where_only_the_restore_fails_the_error_says_completed_and_what_is_current() {
     each(&Situation::OTHERS, |stage, how| {
-        stage.fail(SET, 2, how, 1);
+        stage.fail(POP, 1, how, 1);
         let now = stage.left_by(how);
-        let says = Says { now, completed: Some(1), ..Says::only(failure(SET, 1)) };
+        let says = Says { now, completed: Some(1), ..Says::only(failure(POP, 1)) };
         assert_eq!(fails(stage), (says, true));
         stage.is_left_by(how);
     });
@@ -114,10 +114,10 @@ fn where_only_the_restore_fails_the_error_says_completed_and_what_is_current() {
 fn where_the_restore_and_the_question_after_it_fail_the_question_s_failure_is_carried() {
     for second in How::BOTH {
         each(&Situation::OTHERS, |stage, how| {
-            stage.fail(SET, 2, how, 1);
+            stage.fail(POP, 1, how, 1);
             stage.fail(ASK, 2, second, 2);
             let now = Current::Unknown(failure(ASK, 2));
-            let says = Says { now, completed: Some(1), ..Says::only(failure(SET, 1)) };
+            let says = Says { now, completed: Some(1), ..Says::only(failure(POP, 1)) };
             assert_eq!(fails(stage), (says, true));
             stage.is_left_by(how);
         });
@@ -129,9 +129,9 @@ fn where_the_operation_and_the_restore_fail_the_second_is_a_note() {
     for second in How::BOTH {
         each(&Situation::OTHERS, |stage, how| {
             stage.fail(OPERATION, 1, second, 1);
-            stage.fail(SET, 2, how, 2);
+            stage.fail(POP, 1, how, 2);
             let now = stage.left_by(how);
-            let notes = vec![Note::NotRestored { failure: Some(failure(SET, 2)), now }];
+            let notes = vec![Note::NotRestored { failure: Some(failure(POP, 2)), now }];
             let says = Says { notes, now, ..Says::only(failure(OPERATION, 1)) };
             assert_eq!(fails(stage), (says, true));
             stage.is_left_by(how);
@@ -142,7 +142,7 @@ fn where_the_operation_and_the_restore_fail_the_second_is_a_note() {
 #[test]
 fn what_an_operation_published_stays_where_only_the_restore_fails() {
     each(&Situation::OTHERS, |stage, how| {
-        stage.fail(SET, 2, how, 1);
+        stage.fail(POP, 1, how, 1);
         let published = Cell::new(false);
         let result: Result<(), Error> = scope::run(stage.target(), |_| {
             published.set(true);
@@ -168,9 +168,9 @@ fn a_foreign_closure_is_called_in_the_context_or_not_at_all() {
         stage.is_as_before();
 
         let called = Cell::new(false);
-        stage.fail(SET, 1, how, 1);
+        stage.fail(PUSH, 1, how, 1);
         let error = inside(&called).unwrap_err();
-        assert_eq!(Says::of(&error), Says::only(failure(SET, 1)));
+        assert_eq!(Says::of(&error), Says::only(failure(PUSH, 1)));
         assert!(!called.get());
         stage.is_as_before();
     });
@@ -184,25 +184,25 @@ fn a_lost_restore_reads_as_one_paragraph() {
             return;
         }
         stage.fail(OPERATION, 1, how, 1);
-        stage.fail(SET, 2, how, 2);
+        stage.fail(POP, 1, how, 2);
         let ran = Cell::new(0);
         let text = query(stage, &ran).unwrap_err().to_string();
         let target = stage.target.as_raw().addr();
         assert_eq!(
             text,
             format!(
-                "cuCtxGetDevice failed with status 9001; the caller's context wasn't restored (cuCtxSetCurrent \
+                "cuCtxGetDevice failed with status 9001; the caller's context wasn't restored (cuCtxPopCurrent \
                  answered status 9002); context {target:#x} is current"
             )
         );
         stage.is_left_in_target();
 
-        stage.fail(SET, 2, how, 1);
+        stage.fail(POP, 1, how, 1);
         let text = query(stage, &ran).unwrap_err().to_string();
         assert_eq!(
             text,
             format!(
-                "cuCtxSetCurrent failed with status 9001; context {target:#x} is current; the operation itself was \
+                "cuCtxPopCurrent failed with status 9001; context {target:#x} is current; the operation itself was \
                  carried out"
             )
         );
@@ -217,6 +217,47 @@ fn an_operation_s_own_failure_is_returned_as_it_is() {
         let own = Failure { call: Call::cuMemGetInfo_v2, ..failure(OPERATION, 7) };
         let error = scope::run(stage.target(), |_| Err::<(), _>(own)).unwrap_err();
         assert_eq!(Says::of(&error), Says::only(own));
+        stage.is_as_before();
+    });
+}
+
+/// What foreign code may leave on the thread's stack: what it was given popped, another context set in its place, or
+/// one more on it.
+#[test]
+fn where_a_foreign_closure_changed_the_stack_the_caller_s_context_is_current_again() {
+    each(&[Situation::None, Situation::Another, Situation::Foreign], |stage, how| {
+        if how == How::Done {
+            return;
+        }
+        let calls = stage.t.driver().calls();
+        let pop = || {
+            // SAFETY: *pointers*: null is taken.
+            unsafe { calls.cuCtxPopCurrent_v2(ptr::null_mut()) }.unwrap();
+        };
+        // SAFETY: *handles*: live.
+        let set = || unsafe { calls.cuCtxSetCurrent(stage.t.context().as_raw()) }.unwrap();
+        // SAFETY: *handles*: live.
+        let push = || unsafe { calls.cuCtxPushCurrent_v2(stage.t.context().as_raw()) }.unwrap();
+
+        scope::call(stage.target(), set).unwrap();
+        stage.is_as_before();
+
+        scope::call(stage.target(), push).unwrap();
+        assert_eq!(seen_current(stage.t), stage.before.current);
+        if stage.before.current.is_null() {
+            stage.is_as_before();
+        } else {
+            // The one more is still under it; nobody but the closure knows why.
+            pop();
+            stage.is_as_before();
+        }
+
+        let popped = scope::call(stage.target(), pop);
+        match stage.before.current.is_null() {
+            // An empty stack refuses to be popped, which is told.
+            true => assert_eq!(popped.unwrap_err().now_current(), Current::None),
+            false => popped.unwrap(),
+        }
         stage.is_as_before();
     });
 }

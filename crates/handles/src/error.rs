@@ -204,13 +204,38 @@ impl Error {
     #[doc(hidden)]
     #[must_use]
     pub fn with_undo(self, undo: &Self) -> Self {
-        let failed = match (undo.call(), undo.status()) {
+        self.with_other(undo, Note::UndoFailed)
+    }
+
+    /// Adds a second error that isn't about an undo.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_second(self, second: &Self) -> Self {
+        self.with_other(second, Note::Failed)
+    }
+
+    /// Adds an error with all that it tells: each failed call once, and what is current.
+    fn with_other(self, other: &Self, note: impl FnOnce(Failure) -> Note) -> Self {
+        let failure = match (other.call(), other.status()) {
             (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
-                Note::UndoFailed(Failure { call, status })
+                Some(Failure { call, status })
             }
-            _ => Note::Text(undo.to_string().into()),
+            _ => None,
         };
-        undo.notes().iter().cloned().fold(self.with_note(failed), Self::with_note)
+        let now = other.now_current();
+        let is_restore = now != Current::NotAsked
+            && !other.notes().iter().any(|note| matches!(note, Note::NotRestored { .. }));
+        let is_mode =
+            failure.is_some_and(|failure| other.notes().contains(&Note::ModeNotRestored(failure)));
+        let first = match failure {
+            _ if is_mode => None,
+            _ if is_restore => Some(Note::NotRestored { failure, now }),
+            Some(failure) => Some(note(failure)),
+            None => Some(Note::Text(other.to_string().into())),
+        };
+        let error =
+            first.into_iter().chain(other.notes().iter().cloned()).fold(self, Self::with_note);
+        if now == Current::NotAsked { error } else { error.with_current(now) }
     }
 
     /// Adds another call that failed, at the end.

@@ -11,8 +11,7 @@
 #![expect(unsafe_code, reason = "gives memory back")]
 
 use crate::{
-    also::failure_of,
-    order::{captured, is_capturing},
+    order::{captured, failure_of, is_capturing},
     ordered,
     source::{Block, MemoryResource, Source},
 };
@@ -194,15 +193,25 @@ fn unnamed(driver: &Driver) -> Object {
 fn warn_of_outcome(memory: &Allocation, home: &Stream, outcome: Outcome) {
     let driver = home.driver();
     let object = memory.object(driver);
-    let was_captured = ordered::was_captured(home, &outcome);
+    let asked = ordered::was_captured(home, &outcome);
+    let was_captured = asked == Ok(true);
     let fate = if was_captured { Fate::Leaked } else { outcome.fate() };
+    // A question that failed for another reason says so by itself.
+    let is_capture = was_captured
+        && matches!(
+            outcome.status(),
+            Some(CUresult::INVALID_VALUE | CUresult::STREAM_CAPTURE_IMPLICIT)
+        );
     outcome.warn_to(object, Call::cuMemFreeAsync, fate, &mut |warning| {
-        driver.warn(if was_captured && warning.failure() == outcome.operation {
+        driver.warn(if is_capture && warning.failure() == outcome.operation {
             warning.with_text("the stream it is freed on is being captured")
         } else {
             warning
         });
     });
+    if let Err(failure) = asked {
+        driver.warn(CudaWarning::failed(failure, object, fate));
+    }
 }
 
 /// One warning for a resource's error, and one for each driver call that it says failed on the way out.

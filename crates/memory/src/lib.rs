@@ -18,7 +18,6 @@
 //! (`cuhold-graph`).
 
 mod allocation;
-mod also;
 mod buffer;
 mod host;
 mod layout;

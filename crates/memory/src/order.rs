@@ -8,8 +8,8 @@
 #![expect(unsafe_code, reason = "asks the driver about a stream")]
 
 use cuhold_handles::{
-    CudaWarning, Driver, Error, Fate, Object, Result, Stream,
-    driver_sys::{Call, Calls, ContextUse, Failure, ffi::CUstreamCaptureStatus},
+    AnyCall, CudaWarning, Driver, Error, Fate, Object, Result, Status, Stream,
+    driver_sys::{CUresult, Call, Calls, ContextUse, Failure, Kind, ffi::CUstreamCaptureStatus},
     scope::{self, Outcome},
 };
 use std::cell::Cell;
@@ -80,6 +80,24 @@ pub(crate) fn enqueue(
         }
     }?;
     if is_captured.get() { Err(captured()) } else { Ok(()) }
+}
+
+/// The driver call behind an error.
+pub(crate) fn failure_of(error: &Error) -> Option<Failure> {
+    match (error.call(), error.status()) {
+        (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
+            Some(Failure { call, status })
+        }
+        _ => None,
+    }
+}
+
+/// Whether work may be queued although `enqueue` failed: its own call answered so, or only what came after it failed.
+pub(crate) fn may_be_queued(error: &Error) -> bool {
+    let by_itself = failure_of(error).is_some_and(|failure| {
+        failure.call.columns().kind == Kind::Enqueue && failure.status != CUresult::MISSING
+    });
+    by_itself || error.completed().is_some()
 }
 
 /// Makes a call for a stream whose failure isn't returned at once: capture-neutral, and for a default stream in its

@@ -128,12 +128,12 @@ pub(crate) unsafe fn free(ptr: CUdeviceptr, stream: &Stream) -> Outcome {
 ///
 /// Calls `cuStreamIsCapturing`, if the stream is exposed and the failure may be that.
 #[cold]
-pub(crate) fn was_captured(stream: &Stream, outcome: &Outcome) -> bool {
+pub(crate) fn was_captured(stream: &Stream, outcome: &Outcome) -> Result<bool, Failure> {
     match outcome.operation {
-        Some(Failure { call: Call::cuStreamIsCapturing, .. }) => true,
+        Some(Failure { call: Call::cuStreamIsCapturing, .. }) => Ok(true),
         Some(Failure { status: CUresult::INVALID_VALUE, .. }) if !stream.is_token() => {
-            is_capturing(stream.driver().calls(), stream).unwrap_or(false)
+            is_capturing(stream.driver().calls(), stream)
         }
-        _ => false,
+        _ => Ok(false),
     }
 }

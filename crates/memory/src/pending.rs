@@ -12,16 +12,15 @@
 #![expect(unsafe_code, reason = "hands host memory to the device")]
 
 use crate::{
-    also::failure_of,
     host::{HostSource, HostTarget},
     layout,
-    order::{self, Wait, captured},
+    order::{self, Wait, captured, may_be_queued},
     transfer::{Span, copy_in, copy_out},
 };
 use bytemuck::Pod;
 use cuhold_handles::{
     CudaWarning, Error, Event, EventOptions, Object, ObjectKind, Refused, Result, Stream,
-    driver_sys::{CUresult, Call, Kind, Life},
+    driver_sys::{Call, Life},
     foreign,
     scope::{self, Outcome},
 };
@@ -297,14 +296,6 @@ fn start<B: Send + 'static>(
             Err(Refused::new(error, pending(Progress::Unknown)))
         }
     }
-}
-
-/// Whether the copy may be queued although it failed: its own call answered so, or only what came after it failed.
-fn may_be_queued(error: &Error) -> bool {
-    let by_copy = failure_of(error).is_some_and(|failure| {
-        failure.call.columns().kind == Kind::Enqueue && failure.status != CUresult::MISSING
-    });
-    by_copy || error.completed().is_some()
 }
 
 /// Ends the event of a copy that it doesn't mark.

@@ -11,10 +11,7 @@
 //! somebody else's keeps nothing, since its end isn't known: its chunks are made for each copy.
 
 use super::chunk::{CHUNK_BYTES, Chunk};
-use crate::{
-    also::with_second,
-    order::{self, CAPTURED, Wait},
-};
+use crate::order::{self, CAPTURED, Wait};
 use cuhold_handles::{
     CudaWarning, Error, Note, Result, Stream,
     driver_sys::{Call, Calls, Life},
@@ -144,10 +141,17 @@ impl<'a> Lease<'a> {
     ) -> Result<()> {
         let home = self.home;
         let slot = self.slot(step)?;
+        match copy(slot.chunk.memory()) {
+            Ok(()) => *queued += 1,
+            Err(error) => {
+                if order::may_be_queued(&error) {
+                    slot.state = Use::Unknown;
+                }
+                *queued += error.completed().unwrap_or(0);
+                return Err(error);
+            }
+        }
         slot.state = Use::Unknown;
-        let result = copy(slot.chunk.memory());
-        *queued += u32::from(is_queued(&result));
-        result?;
         slot.chunk.mark(home)?;
         slot.state = Use::Marked;
         Ok(())
@@ -169,16 +173,11 @@ impl<'a> Lease<'a> {
             }
         }
         let error = match outcome.into_error(self.home.driver()) {
-            Some(second) => with_second(error, &second),
+            Some(second) => error.with_second(&second),
             None => error,
         };
         if wait == Wait::Captured { error.with_note(Note::Text(CAPTURED.into())) } else { error }
     }
-}
-
-/// Whether the driver accepted it.
-fn is_queued(result: &Result<()>) -> bool {
-    result.as_ref().err().is_none_or(|error| error.completed().is_some())
 }
 
 impl Drop for Lease<'_> {

@@ -1,0 +1,27 @@
+//! The crate's tests, in one binary, a module per topic, most bodies on either driver.
+
+// `cfg(test)` holds here anyway: written out, it tells the lints that helpers may unwrap.
+#[cfg(test)]
+mod buffer;
+#[cfg(test)]
+mod copy;
+#[cfg(test)]
+mod counts;
+#[cfg(test)]
+mod end;
+#[cfg(test)]
+mod fault;
+#[cfg(test)]
+mod flip;
+#[cfg(test)]
+mod host;
+#[cfg(test)]
+mod pending;
+#[cfg(test)]
+mod pool;
+#[cfg(test)]
+mod raw;
+#[cfg(test)]
+mod source;
+#[cfg(test)]
+mod staging;

@@ -1,0 +1,91 @@
+//! Raw driver calls that tests make beside the library: captures, what is current, borrowed objects.
+
+#![expect(unsafe_code, reason = "calls the driver")]
+
+use cuhold_driver_sys::ffi::{
+    CUcontext, CUgraph, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
+};
+use cuhold_handles::{Context, Driver, Owner, Stream, StreamOptions};
+
+/// A capture mode.
+pub(crate) type Mode = CUstreamCaptureMode;
+pub(crate) const GLOBAL: Mode = Mode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+pub(crate) const RELAXED: Mode = Mode::CU_STREAM_CAPTURE_MODE_RELAXED;
+
+/// The calling thread's capture mode.
+pub(crate) fn mode(driver: &Driver) -> Mode {
+    let mut mode = GLOBAL;
+    // SAFETY: *pointers*: a live local.
+    unsafe { driver.calls().cuThreadExchangeStreamCaptureMode(&raw mut mode) }.unwrap();
+    let mut back = mode;
+    // SAFETY: as above.
+    unsafe { driver.calls().cuThreadExchangeStreamCaptureMode(&raw mut back) }.unwrap();
+    mode
+}
+
+/// The calling thread's context; null is none.
+pub(crate) fn current(driver: &Driver) -> CUcontext {
+    let mut now = CUcontext::NULL;
+    // SAFETY: *pointers*: a live local.
+    unsafe { driver.calls().cuCtxGetCurrent(&raw mut now) }.unwrap();
+    now
+}
+
+/// Captures a stream, of which others than the library then know.
+pub(crate) fn begin(stream: &Stream, mode: Mode) {
+    // SAFETY: *handles*: the stream is live.
+    unsafe { stream.driver().calls().cuStreamBeginCapture_v2(stream.as_raw(), mode) }.unwrap();
+}
+
+/// Whether a capture of the stream goes on, uninvalidated.
+pub(crate) fn is_captured(stream: &Stream) -> bool {
+    let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: *handles*: the stream is live; *pointers*: a live local.
+    unsafe { stream.driver().calls().cuStreamIsCapturing(stream.raw(), &raw mut status) }.unwrap();
+    status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE
+}
+
+/// Ends a capture that went well, and its graph.
+pub(crate) fn end(stream: &Stream) {
+    let calls = stream.driver().calls();
+    let mut graph = CUgraph::NULL;
+    // SAFETY: *handles*: the stream is live; *pointers*: a live local.
+    unsafe { calls.cuStreamEndCapture(stream.raw(), &raw mut graph) }.unwrap();
+    // SAFETY: *handles*: given by the call above.
+    unsafe { calls.cuGraphDestroy(graph) }.unwrap();
+}
+
+/// Another handle of the stream, which doesn't end it.
+pub(crate) fn borrowed(stream: &Stream, owner: Option<Owner>) -> Stream {
+    // SAFETY: the tests let the stream outlive it, or keep it alive by the owner.
+    unsafe { Stream::borrow_raw(stream.context(), stream.raw(), owner) }.unwrap()
+}
+
+/// Another handle of the context.
+pub(crate) fn borrowed_context(context: &Context) -> Context {
+    // SAFETY: the tests let the context outlive it.
+    unsafe { Context::borrow_raw(context.driver(), context.as_raw(), None) }.unwrap()
+}
+
+/// A stream that is ordered with the legacy default stream.
+pub(crate) fn blocking(context: &Context) -> Stream {
+    Stream::with_options(context, StreamOptions::blocking()).unwrap()
+}
+
+/// The driver's handle of a stream, without telling the library.
+pub(crate) fn handle(stream: &Stream) -> CUstream {
+    stream.raw()
+}
+
+/// Sets the calling thread's capture mode.
+pub(crate) fn set_mode(driver: &Driver, mode: Mode) {
+    let mut mode = mode;
+    // SAFETY: *pointers*: a live local.
+    unsafe { driver.calls().cuThreadExchangeStreamCaptureMode(&raw mut mode) }.unwrap();
+}
+
+/// The same stream, whose raw value was taken.
+pub(crate) fn exposed(stream: Stream) -> Stream {
+    let _: CUstream = stream.as_raw();
+    stream
+}

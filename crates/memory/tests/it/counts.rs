@@ -7,6 +7,8 @@ use cuhold_testkit::{Kit, run, run_with};
 
 const EXCHANGE: &str = "cuThreadExchangeStreamCaptureMode";
 const CURRENT: &str = "cuCtxGetCurrent";
+const PUSH: &str = "cuCtxPushCurrent";
+const POP: &str = "cuCtxPopCurrent";
 const ASK: &str = "cuStreamIsCapturing";
 const FREE: &[&str] = &[EXCHANGE, "cuMemFreeAsync", EXCHANGE];
 
@@ -64,8 +66,7 @@ fn exact_counts_of_allocating_and_freeing_on_a_default_stream() {
         let stream = t.device().legacy_stream();
         let allocate = || Buffer::<u8>::uninit(&stream, 64).unwrap();
         let (buffer, calls) = t.calls(allocate);
-        let set = "cuCtxSetCurrent";
-        assert_eq!(calls, [CURRENT, set, ASK, "cuMemAllocAsync", set], "none current");
+        assert_eq!(calls, [CURRENT, PUSH, ASK, "cuMemAllocAsync", POP], "none current");
         t.context()
             .with_current(|| {
                 let (buffer, calls) = t.calls(allocate);
@@ -75,7 +76,7 @@ fn exact_counts_of_allocating_and_freeing_on_a_default_stream() {
             })
             .unwrap();
         let ((), calls) = t.calls(|| drop(buffer));
-        assert_eq!(calls, [EXCHANGE, CURRENT, set, ASK, "cuMemFreeAsync", set, EXCHANGE]);
+        assert_eq!(calls, [EXCHANGE, CURRENT, PUSH, ASK, "cuMemFreeAsync", POP, EXCHANGE]);
     });
 }
 
@@ -128,8 +129,7 @@ fn exact_counts_of_copies_in_a_process_of_several_devices() {
         };
         copy(&[CURRENT], &[]);
         t.context().with_current(|| copy(&[CURRENT], &[])).unwrap();
-        let set = "cuCtxSetCurrent";
-        other.with_current(|| copy(&[CURRENT, set], &[set])).unwrap();
+        other.with_current(|| copy(&[CURRENT, PUSH], &[POP])).unwrap();
         drop(other);
     });
 }

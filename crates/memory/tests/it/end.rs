@@ -255,13 +255,13 @@ fn where_its_context_is_not_to_be_had_a_default_stream_s_buffer_comes_back_or_le
     let legacy = world.device.legacy_stream();
     let buffer = || Buffer::<u8>::uninit(&legacy, 8).unwrap();
     let (one, two) = (buffer(), buffer());
-    world.faults().arm(Fault::refused(E).on(Call::cuCtxSetCurrent).nth(1));
+    world.faults().arm(Fault::refused(E).on(Call::cuCtxPushCurrent_v2).nth(1));
     let refused = one.close().unwrap_err();
     assert!(refused.error.is(E));
     refused.value.unwrap().close().unwrap();
     world.faults().disarm();
-    world.faults().arm(Fault::refused(E).on(Call::cuCtxSetCurrent).nth(1));
+    world.faults().arm(Fault::refused(E).on(Call::cuCtxPushCurrent_v2).nth(1));
     let warning = world.warning(|| drop(two));
-    assert_eq!(told(&warning), (Some("cuCtxSetCurrent"), Some(E.0), Some(Fate::Leaked)));
+    assert_eq!(told(&warning), (Some("cuCtxPushCurrent"), Some(E.0), Some(Fate::Leaked)));
     assert_eq!(warning.skipped_call(), Some(Call::cuMemFreeAsync));
 }

@@ -36,7 +36,15 @@ impl Reading {
     /// # Errors
     /// Where the file can't be read, or isn't a reading.
     pub fn load(path: &Path) -> io::Result<Self> {
-        serde_json::from_str(&fs::read_to_string(path)?).map_err(io::Error::other)
+        Self::from_json(&fs::read_to_string(path)?)
+    }
+
+    /// Reads one that was written down.
+    ///
+    /// # Errors
+    /// Where the text isn't a reading.
+    pub fn from_json(text: &str) -> io::Result<Self> {
+        serde_json::from_str(text).map_err(io::Error::other)
     }
 
     /// As it is written down: one line an answer, sorted.
@@ -110,7 +118,7 @@ fn is_telling(probe: &Probe, answer: &str) -> bool {
     asked
         && match probe.kind() {
             Kind::Success => first == "SUCCESS",
-            Kind::Failure => first != "SUCCESS" && first != "signal",
+            Kind::Failure => !["SUCCESS", "signal", VIOLATION].contains(&first),
             Kind::Case => true,
         }
 }
@@ -212,6 +220,16 @@ mod tests {
     }
 
     #[test]
+    fn a_crash_is_no_refusal() {
+        let refuses = Probe::all().find(|p| p.kind() == Kind::Failure).unwrap();
+        assert!(is_telling(refuses, "INVALID_VALUE"));
+        assert!(is_telling(refuses, "label=INVALID_VALUE"));
+        for answer in ["SUCCESS", "signal 11", VIOLATION, "setup:cuInit=NO_DEVICE", "MISSING"] {
+            assert!(!is_telling(refuses, answer), "{answer}");
+        }
+    }
+
+    #[test]
     fn what_no_driver_answered_is_not_agreed() {
         let empty = reading(&[]);
         assert_eq!(agreed(&empty, &empty), Vec::<&Function>::new());
@@ -225,7 +243,7 @@ mod tests {
     fn a_reading_survives_being_written_down() {
         let one = reading(&[("a", "SUCCESS depth=0")]);
         let text = one.to_json().unwrap();
-        assert_eq!(serde_json::from_str::<Reading>(&text).unwrap(), one);
+        assert_eq!(Reading::from_json(&text).unwrap(), one);
         assert!(text.ends_with("}\n"));
     }
 }

@@ -1,6 +1,6 @@
 //! Which functions the simulated driver has: those whose probes it answers as a real driver did.
 
-use std::{io, path::Path};
+use std::io;
 
 use cuhold_driver_sys::Function;
 
@@ -9,27 +9,22 @@ use crate::{
     run::Plan,
 };
 
-/// The committed reading of a real driver; `None` where there is none yet.
+/// Part of the program, so that it can compare where there is a GPU and no source.
+const READING: &str = include_str!("../data/h200-580.json");
+
+/// The committed reading of a real driver.
 ///
 /// # Errors
-/// Where the file is there but isn't a reading.
-pub fn committed() -> io::Result<Option<Reading>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/h200-580.json");
-    match Reading::load(&path) {
-        Ok(reading) => Ok(Some(reading)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Where the committed file isn't a reading.
+pub fn committed() -> io::Result<Reading> {
+    Reading::from_json(READING)
 }
 
 /// The functions of which the simulated driver, asked now, and the committed reading tell the same, in the list's
-/// order. None where there is no reading.
+/// order.
 ///
 /// # Errors
 /// As [`committed`].
 pub fn simulated() -> io::Result<Vec<&'static Function>> {
-    match committed()? {
-        Some(real) => Ok(agreed(&Plan::simulated().take()?, &real)),
-        None => Ok(Vec::new()),
-    }
+    Ok(agreed(&Plan::simulated().take()?, &committed()?))
 }

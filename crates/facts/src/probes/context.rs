@@ -352,9 +352,18 @@ pub(super) const PROBES: &[Probe] = &[
             Ok(())
         })
     }),
-    Probe::fails(Call::cuThreadExchangeStreamCaptureMode, "a mode needs somewhere to go", |c| {
+    Probe::fails(
+        Call::cuThreadExchangeStreamCaptureMode,
+        "before initialization a thread has no mode",
+        |c| {
+            let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+            ask!(c.cuThreadExchangeStreamCaptureMode(&raw mut mode));
+            Ok(())
+        },
+    ),
+    Probe::crashes(Call::cuThreadExchangeStreamCaptureMode, "a mode needs somewhere to go", |c| {
         c.device()?;
-        ask!(c.cuThreadExchangeStreamCaptureMode(null_mut()));
+        crash!(c.cuThreadExchangeStreamCaptureMode(null_mut()));
         Ok(())
     }),
     Probe::case(Call::cuThreadExchangeStreamCaptureMode, "an unknown mode is looked at", |c| {

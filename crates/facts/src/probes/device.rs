@@ -85,13 +85,17 @@ pub(super) const PROBES: &[Probe] = &[
         ask!(c.cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), 64, NO_DEVICE));
         Ok(())
     }),
-    Probe::case(Call::cuDeviceGetName, "a device's name is cut to the space it has", |c| {
+    Probe::crashes(Call::cuDeviceGetName, "a device's name is cut to the space it has", |c| {
         let device = c.device()?;
         let mut name = [b'#'; 4];
         let to = name.as_mut_ptr().cast::<c_char>();
         ask!(c.cuDeviceGetName(to, 4, device));
         c.holds("ends_with_nul", name.last() == Some(&0));
-        ask!(c.cuDeviceGetName(to, 0, device));
+        crash!(c.cuDeviceGetName(to, 0, device));
+        Ok(())
+    }),
+    Probe::case(Call::cuDeviceGetName, "a device's name needs somewhere to go", |c| {
+        let device = c.device()?;
         ask!(c.cuDeviceGetName(null_mut(), 4, device));
         Ok(())
     }),

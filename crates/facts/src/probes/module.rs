@@ -193,11 +193,20 @@ pub(super) const PROBES: &[Probe] = &[
             Ok(())
         })
     }),
-    Probe::fails(Call::cuModuleGetLoadingMode, "the mode of loading needs somewhere to go", |c| {
-        c.device()?;
-        ask!(c.cuModuleGetLoadingMode(null_mut()));
+    Probe::fails(Call::cuModuleGetLoadingMode, "before initialization nothing is loaded", |c| {
+        let mut mode = CUmoduleLoadingMode(9);
+        ask!(c.cuModuleGetLoadingMode(&raw mut mode));
         Ok(())
     }),
+    Probe::crashes(
+        Call::cuModuleGetLoadingMode,
+        "the mode of loading needs somewhere to go",
+        |c| {
+            c.device()?;
+            crash!(c.cuModuleGetLoadingMode(null_mut()));
+            Ok(())
+        },
+    ),
     Probe::works(Call::cuFuncGetAttribute, "a function has attributes", |c| {
         c.current()?;
         let function = c.function(c"fill")?;

@@ -74,7 +74,8 @@ pub(super) const PROBES: &[Probe] = &[
         note_depth(c);
         Ok(())
     }),
-    Probe::case(Call::cuCtxSetCurrent, "a destroyed context is taken", |c| {
+    // Of two readings of one driver, one crashed at the last call and one didn't.
+    Probe::crashes(Call::cuCtxSetCurrent, "a destroyed context is taken", |c| {
         let primary = c.current()?;
         let a = c.context_aside()?;
         must!(c.cuCtxDestroy_v2(a));
@@ -83,8 +84,7 @@ pub(super) const PROBES: &[Probe] = &[
         c.note("current", which(current, &[primary, a]));
         let mut memory = 0;
         ask!(c.cuMemAlloc_v2(&raw mut memory, 64), "alloc");
-        ask!(c.cuCtxSetCurrent(primary), "back");
-        ask!(c.cuMemAlloc_v2(&raw mut memory, 64), "alloc");
+        crash!(c.cuCtxSetCurrent(primary));
         Ok(())
     }),
     Probe::case(Call::cuCtxSetCurrent, "garbage is taken", |c| {

@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which fail by it")]
 
 mod agreement;
+mod known;
 mod program;

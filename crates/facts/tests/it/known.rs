@@ -1,0 +1,49 @@
+//! In what the simulated driver and the committed reading are known to differ, each with the reason.
+
+/// Questions that the simulated driver answers differently from the real one. A function with such a question doesn't
+/// count as simulated, unless it is asked in another situation than its own.
+pub(crate) const KNOWN: &[(&str, &str)] = &[];
+
+/// Functions that the simulated driver doesn't have, by reason: a question that needs one answers *missing*. None of
+/// them counts as simulated.
+pub(crate) const MISSING: &[(&str, &[&str])] = &[
+    (
+        "no simulated memory is looked at by a stream while its work is queued",
+        &[
+            "cuStreamWriteValue32",
+            "cuStreamWaitValue32",
+            "cuStreamWriteValue64",
+            "cuStreamWaitValue64",
+            "cuStreamBatchMemOp",
+        ],
+    ),
+    (
+        "no simulated memory moves, so that none is advised or sent ahead",
+        &[
+            "cuMemPrefetchAsync",
+            "cuMemAdvise",
+            "cuMemRangeGetAttribute",
+            "cuMemRangeGetAttributes",
+            "cuStreamAttachMemAsync",
+            "cuLibraryGetManaged",
+        ],
+    ),
+    (
+        "no pool is found by its location",
+        &["cuMemGetDefaultMemPool", "cuMemGetMemPool", "cuMemSetMemPool"],
+    ),
+    ("boxes and batches aren't copied", &["cuMemcpy3DAsync", "cuMemcpyBatchAsync"]),
+    (
+        "no graph is run, so that graphs keep no memory",
+        &["cuDeviceGetGraphMemAttribute", "cuDeviceSetGraphMemAttribute", "cuDeviceGraphMemTrim"],
+    ),
+    (
+        "the simulated driver's log is kept in memory alone",
+        &["cuLogsRegisterCallback", "cuLogsUnregisterCallback", "cuLogsDumpToFile"],
+    ),
+    (
+        "there are no textures and no atomics across the bus",
+        &["cuDeviceGetTexture1DLinearMaxWidth", "cuDeviceGetHostAtomicCapabilities"],
+    ),
+    ("it is a question to a driver on Windows", &["cuDeviceGetLuid"]),
+];

@@ -9,7 +9,8 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use cuhold_facts::{
-    Plan, Reading, Target, agreed, answer_alone, columns, compare, describe_alone, simulated,
+    Plan, Reading, Target, agreed, answer_alone, columns, committed, compare, describe_alone,
+    simulated,
 };
 
 /// What a CUDA driver answers, asked of any driver.
@@ -37,8 +38,9 @@ struct Arguments {
     /// Only questions whose name holds this text.
     #[arg(long)]
     only: Option<String>,
-    /// Compares two readings: what differs, then how many functions agree. Fails if anything differs.
-    #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"])]
+    /// Compares two readings: what differs, then how many functions agree. Fails if anything differs. Without files,
+    /// compares what the driver answers now with the committed reading of a real one.
+    #[arg(long, num_args = 0..=2, value_names = ["FIRST", "SECOND"])]
     compare: Option<Vec<PathBuf>>,
     /// Says what a reading shows of the list's capture and context columns, and marks where the list says otherwise.
     #[arg(long, value_name = "READING")]
@@ -79,8 +81,14 @@ fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     } else if arguments.describe {
         drop(out);
         describe_alone(&target(arguments)?)?;
-    } else if let Some([first, second]) = arguments.compare.as_deref() {
-        return compare_files(&Reading::load(first)?, &Reading::load(second)?, &mut out);
+    } else if let Some(files) = &arguments.compare {
+        return match files.as_slice() {
+            [] => compare_now(arguments, &mut out),
+            [first, second] => {
+                write_comparison(&Reading::load(first)?, &Reading::load(second)?, &mut out)
+            }
+            _ => Err(io::Error::other("a file is compared with another: name two, or none")),
+        };
     } else if let Some(path) = &arguments.columns {
         write_columns(&Reading::load(path)?, &mut out)?;
     } else if arguments.count {
@@ -113,7 +121,19 @@ fn take(arguments: &Arguments) -> io::Result<Reading> {
     plan.take()
 }
 
-fn compare_files(
+/// Compares a driver with the committed reading, as far as that was asked the same.
+fn compare_now(arguments: &Arguments, out: &mut impl io::Write) -> io::Result<ExitCode> {
+    let (mut now, mut committed) = (take(arguments)?, committed()?);
+    if let Some(text) = &arguments.only {
+        committed.answers.retain(|question, _| question.contains(text.as_str()));
+    }
+    let asked = now.answers.len();
+    now.answers.retain(|question, _| committed.answer(question).is_some());
+    writeln!(out, "questions added after the reading: {}", asked - now.answers.len())?;
+    write_comparison(&now, &committed, out)
+}
+
+fn write_comparison(
     first: &Reading,
     second: &Reading,
     out: &mut impl io::Write,

@@ -261,7 +261,9 @@ impl Question {
 /// The functions that are asked in every mode and by every caller: some of each kind.
 const EVERY_MODE: &[Call] = &[
     Call::cuCtxGetCurrent,
+    Call::cuCtxRecordEvent,
     Call::cuCtxSynchronize,
+    Call::cuCtxWaitEvent,
     Call::cuEventQuery,
     Call::cuGraphCreate,
     Call::cuLaunchKernel,

@@ -47,3 +47,13 @@ fn comparing_fails_where_two_readings_differ() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("SUCCESS something=else") && text.contains("differences: 1"), "{text}");
 }
+
+#[test]
+fn a_driver_is_compared_with_the_committed_reading() {
+    let output = facts(&["--driver", "sim", "--only", "an event", "--compare"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("differences: 0") && !text.contains("answers: 0"), "{text}");
+    let output = facts(&["--driver", "sim", "--compare", "one.json"]);
+    assert!(!output.status.success());
+}

@@ -1,0 +1,82 @@
+//! The list's *capture* and *context* columns against the committed reading.
+
+use cuhold_driver_sys::{CaptureRule, ContextUse};
+use cuhold_facts::{ColumnReading, columns, committed};
+use std::collections::BTreeMap;
+
+/// Functions of which the capture column says less than a reading, each with the reason. They are listed as neutral.
+const CAPTURE: &[(&str, &str)] = &[
+    (
+        "cuCtxSynchronize",
+        "refused because a stream of that context is captured, in every mode and by every caller: not by the column",
+    ),
+    (
+        "cuCtxRecordEvent",
+        "refused because a stream of that context is captured, as cuCtxSynchronize",
+    ),
+    ("cuCtxWaitEvent", "refused because a stream of that context is captured, as cuCtxSynchronize"),
+];
+
+/// Functions of which the context column says something else than a reading, each with the reason.
+const CONTEXT: &[(&str, &str)] = &[(
+    "cuMemcpyBatchAsync",
+    "takes any context of the device, but not none, which it answers with INVALID_VALUE",
+)];
+
+fn reading() -> Vec<ColumnReading> {
+    let read = columns(&committed().unwrap());
+    assert!(read.len() >= 190, "too few functions were read: {}", read.len());
+    read
+}
+
+/// Fails unless exactly the functions of `exceptions` read otherwise than they are listed.
+#[track_caller]
+fn holds(exceptions: &[(&str, &str)], otherwise: impl Fn(&ColumnReading) -> Option<String>) {
+    let known: BTreeMap<&str, &str> = exceptions.iter().copied().collect();
+    assert_eq!(known.len(), exceptions.len(), "a function is listed twice");
+    let found: BTreeMap<&str, String> = reading()
+        .iter()
+        .filter_map(|column| Some((column.function.name, otherwise(column)?)))
+        .collect();
+    let new: Vec<_> = found.iter().filter(|(name, _)| !known.contains_key(**name)).collect();
+    assert!(new.is_empty(), "a real driver answers otherwise than the list says: {new:#?}");
+    let gone: Vec<_> = known.keys().filter(|name| !found.contains_key(**name)).collect();
+    assert!(gone.is_empty(), "the list says of these what was read: {gone:#?}");
+}
+
+#[test]
+fn the_capture_column_says_what_a_real_driver_did_during_somebody_s_capture() {
+    holds(CAPTURE, |column| {
+        let listed = match column.function.columns.capture {
+            CaptureRule::Neutral => "neutral",
+            CaptureRule::Unsafe => "unsafe",
+        };
+        (column.capture != listed).then(|| format!("{}, listed as {listed}", column.capture))
+    });
+}
+
+#[test]
+fn what_the_capture_column_leaves_out_is_refused_in_every_mode_that_was_read() {
+    let real = committed().unwrap();
+    let mut relaxed = 0;
+    for (name, _) in CAPTURE {
+        let during = format!("{name} during ");
+        for (question, answer) in real.answers.iter().filter(|(q, _)| q.starts_with(&during)) {
+            assert_eq!(answer, "STREAM_CAPTURE_UNSUPPORTED capture=invalidated", "{question}");
+            relaxed += usize::from(question.contains("a relaxed capture"));
+        }
+    }
+    assert!(relaxed >= 2, "{relaxed}");
+}
+
+#[test]
+fn the_context_column_says_what_a_real_driver_answered_with_none_current() {
+    holds(CONTEXT, |column| {
+        let listed = column.function.columns.context;
+        let needed = match listed {
+            ContextUse::Ignored | ContextUse::Device => "works",
+            ContextUse::Owner => "INVALID_CONTEXT",
+        };
+        (column.context != needed).then(|| format!("{}, listed as {listed:?}", column.context))
+    });
+}

@@ -51,6 +51,7 @@ pub const RESOURCES: &[Row] = &[
     row(ObjectKind::Pool, EndsOn::DroppingThread, &[RELAX, "cuMemPoolDestroy", RELAX]),
     row(ObjectKind::DefaultPool, EndsOn::Nowhere, &[]),
     row(ObjectKind::PoolMemory, EndsOn::DroppingThread, &[RELAX, "cuMemFreeAsync", RELAX]),
+    row(ObjectKind::AsyncMemory, EndsOn::DroppingThread, &[RELAX, "cuMemFreeAsync", RELAX]),
     row(ObjectKind::HostMemory, EndsOn::Reclaimer, &[RELAX, "cuMemFreeHost", RELAX]),
     row(ObjectKind::Module, EndsOn::Reclaimer, &[RELAX, "cuModuleUnload", RELAX]),
     row(ObjectKind::Library, EndsOn::Reclaimer, &[RELAX, "cuLibraryUnload", RELAX]),

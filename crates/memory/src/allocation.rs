@@ -145,8 +145,9 @@ pub(crate) fn end(memory: Allocation, home: Stream) {
 #[cold]
 fn leave(memory: Allocation, home: Stream) {
     let inlet = home.driver().reclaim().inlet();
-    let context = home.context().as_raw();
-    inlet.defer(Some(context), move || end_here(memory, home, false));
+    // A resource isn't asked here, where it may not be called: its end may wait.
+    let waits_for = (!memory.is_ordered()).then(|| home.context().as_raw());
+    inlet.defer(waits_for, move || end_here(memory, home, false));
 }
 
 fn end_here(memory: Allocation, home: Stream, may_leave: bool) {

@@ -138,6 +138,17 @@ impl<T: Pod> HostBuffer<T> {
     /// # Errors
     /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for too many elements; the call's failure, or that of
     /// making the context current and the caller's again.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, HostBuffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let mut host = HostBuffer::<f32>::zeroed(device.context(), 3)?;
+    /// host[1] = 0.5;
+    /// assert_eq!(*host, [0.0, 0.5, 0.0]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     #[doc(alias = "cuMemHostAlloc")]
     pub fn zeroed(context: &Context, len: usize) -> Result<Self> {
         let bytes = layout::bytes_of::<T>(len)?;
@@ -151,6 +162,16 @@ impl<T: Pod> HostBuffer<T> {
     ///
     /// # Errors
     /// As [`zeroed`](Self::zeroed).
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, HostBuffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let host = HostBuffer::from_slice(device.context(), &[3, 1, 4])?;
+    /// assert_eq!(host.iter().sum::<i32>(), 8);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn from_slice(context: &Context, src: &[T]) -> Result<Self> {
         let mut host = Self::zeroed(context, src.len())?;
         host.copy_from_slice(src);

@@ -96,6 +96,18 @@ impl<B: Send + 'static> Pending<B> {
     /// # Errors
     /// The call's failure, which may be that of earlier work; [`ErrorKind::State`](cuhold_handles::ErrorKind::State)
     /// while somebody captures the stream that must be asked. "Not ready" is `Ok(false)`.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let mut buffer = Buffer::<u8>::uninit(&stream, 3)?;
+    /// let sent = buffer.write_from(vec![1, 2, 3])?;
+    /// stream.synchronize()?;
+    /// assert!(sent.is_done()?);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn is_done(&self) -> Result<bool> {
         let Parts { progress, is_done, home, .. } = &*self.parts;
         if matches!(progress, Progress::Idle) || is_done.load(Ordering::Acquire) {
@@ -126,6 +138,18 @@ impl<B: Send + 'static> Pending<B> {
     /// # Errors
     /// [`Refused`], with this value, since the device may still reach the memory: the call's failure, which may be that
     /// of earlier work.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let buffer = Buffer::from_slice(&stream, &[1_u8, 2, 3])?;
+    /// // A vector of the wrong length comes back with the error.
+    /// let refused = buffer.read_to(vec![0; 2]).unwrap_err();
+    /// assert_eq!(refused.value.wait()?, [0; 2]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn wait(self) -> Result<B, Refused<Self>> {
         match self.parts.wait_here() {
             Ok(()) => Ok(self.into_value()),

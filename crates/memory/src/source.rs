@@ -92,6 +92,22 @@ pub unsafe trait MemoryResource: Send + Sync + 'static {
 }
 
 /// What can stand where memory is asked for: a [`Pool`], or an [`Arc`] of any [`MemoryResource`].
+///
+/// # Examples
+/// ```
+/// # use cuhold_memory::{handles::{Device, Driver, Result, Stream}, AsSource, Buffer, MemoryResource, Pool, PoolOptions};
+/// # use std::sync::Arc;
+/// fn fresh(source: &impl AsSource, stream: &Stream) -> Result<Buffer<f32>> {
+///     Buffer::zeroed_in(source, stream, 100)
+/// }
+/// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+/// # let stream = device.new_stream()?;
+/// let pool = Pool::new(&device, PoolOptions::default())?;
+/// fresh(&pool, &stream)?;
+/// let any: Arc<dyn MemoryResource> = Arc::new(pool);
+/// fresh(&any, &stream)?;
+/// # Ok::<(), cuhold_memory::handles::Error>(())
+/// ```
 pub trait AsSource {
     /// The source, for one allocation.
     fn as_source(&self) -> SourceRef<'_>;

@@ -48,6 +48,17 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// As [`uninit`](Self::uninit); [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for a pool of another
     /// driver or device than the stream's; a resource's own errors.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let pool = Pool::new(&device, PoolOptions::default())?;
+    /// let buffer = Buffer::<f32>::uninit_in(&pool, &stream, 1000)?;
+    /// assert_eq!(pool.used_bytes()?, 4000);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     #[doc(alias = "cuMemAllocFromPoolAsync")]
     #[inline]
     pub fn uninit_in(source: &impl AsSource, stream: &Stream, len: usize) -> Result<Self> {
@@ -61,6 +72,16 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit), and the fill's failure; nothing is left allocated.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let buffer = Buffer::<u32>::zeroed(&stream, 3)?;
+    /// assert_eq!(buffer.to_vec()?, [0, 0, 0]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn zeroed(stream: &Stream, len: usize) -> Result<Self> {
         Self::uninit(stream, len)?.filled_with_zeroes()
     }

@@ -243,6 +243,16 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Refused`] with the call's failure; with the buffer where the memory wasn't touched: inside a callback, in a
     /// forked child, while somebody captures the home stream, where the home stream's context couldn't be made current.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let buffer = Buffer::<u32>::zeroed(&stream, 3)?;
+    /// buffer.close()?;
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     #[doc(alias = "cuMemFreeAsync")]
     pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
         let len = self.len;
@@ -272,6 +282,19 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// Gives the buffer back where its memory is kept by others, or came from a resource of another kind than a pool.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let buffer = Buffer::from_slice(&stream, &[1_u32, 2])?;
+    /// let ptr = buffer.into_raw().expect("it isn't shared");
+    /// // SAFETY: given away above: eight bytes that nobody else frees.
+    /// let bytes = unsafe { Buffer::<u8>::from_raw(&stream, ptr, 8)? };
+    /// assert_eq!(bytes.to_vec()?[..4], 1_u32.to_ne_bytes());
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn into_raw(self) -> Result<u64, Self> {
         if self.is_kept() || !self.memory.is_ordered() {
             return Err(self);

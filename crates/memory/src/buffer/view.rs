@@ -1,5 +1,7 @@
 //! Views: a range of a buffer, as one end of a copy, as the target of a fill, as a kernel's argument.
 
+#![expect(unsafe_code, reason = "copies of raw memory are the caller's promise")]
+
 use super::Buffer;
 use crate::{
     host::{HostSource, HostTarget},
@@ -13,6 +15,18 @@ use cuhold_handles::{Driver, Error, Refused, Result, Stream};
 use std::{fmt, marker::PhantomData, ops::RangeBounds};
 
 /// A range of a [`Buffer`], for reading.
+///
+/// # Examples
+/// ```
+/// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+/// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+/// # let stream = device.new_stream()?;
+/// let buffer = Buffer::from_slice(&stream, &[3, 1, 4, 1, 5])?;
+/// let tail = buffer.view(2..)?;
+/// assert_eq!((tail.len(), tail.device_ptr()), (3, buffer.device_ptr() + 8));
+/// assert_eq!(tail.view(..1)?.to_vec()?, [4]);
+/// # Ok::<(), cuhold_memory::handles::Error>(())
+/// ```
 pub struct BufferView<'a, T: Pod = u8> {
     span: Span<'a>,
     len: usize,
@@ -20,6 +34,19 @@ pub struct BufferView<'a, T: Pod = u8> {
 }
 
 /// A range of a [`Buffer`], for reading and writing.
+///
+/// # Examples
+/// ```
+/// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+/// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+/// # let stream = device.new_stream()?;
+/// let mut buffer = Buffer::<u8>::zeroed(&stream, 5)?;
+/// let mut middle = buffer.view_mut(1..4)?;
+/// middle.fill(1)?;
+/// middle.view_mut(1..2)?.fill(2)?;
+/// assert_eq!(buffer.to_vec()?, [0, 1, 2, 1, 0]);
+/// # Ok::<(), cuhold_memory::handles::Error>(())
+/// ```
 pub struct BufferViewMut<'a, T: Pod = u8> {
     span: Span<'a>,
     len: usize,
@@ -187,6 +214,18 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// # Errors
     /// As [`to_vec`](Self::to_vec), after which the slice may hold a part of the elements;
     /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for a slice of another length.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let buffer = Buffer::from_slice(&stream, &[3, 1, 4, 1, 5])?;
+    /// let mut two = [0; 2];
+    /// buffer.view(2..4)?.read_into(&mut two)?;
+    /// assert_eq!(two, [4, 1]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn read_into(&self, dst: &mut [T]) -> Result<()> {
         layout::same_len("dst", dst.len(), self.len)?;
         blocking::download(self.span, dst)
@@ -204,8 +243,54 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): `dst` has another length;
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
     /// - the calls' failures. A copy that failed may have been queued all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, HostBuffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let buffer = Buffer::from_slice(&stream, &[3, 1, 4])?;
+    /// let host = HostBuffer::<i32>::zeroed(device.context(), 3)?;
+    /// let received = buffer.as_view().read_to(host)?;
+    /// // Something else meanwhile.
+    /// assert_eq!(*received.wait()?, [3, 1, 4]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn read_to<D: HostTarget<T>>(&self, dst: D) -> Result<Pending<D>, Refused<Pending<D>>> {
         pending::receive(self.span, self.len, dst)
+    }
+
+    /// Queues a copy of the elements to any memory of the host, which nobody owns meanwhile.
+    ///
+    /// Calls `cuMemcpyDtoHAsync`; for an exposed stream also `cuStreamIsCapturing`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`](cuhold_handles::ErrorKind::State) while somebody captures the home stream; the call's failure,
+    /// after which the copy may be queued all the same.
+    ///
+    /// # Safety
+    /// - `dst` leads to room for as many elements as the view shows;
+    /// - nobody reads, writes or frees it before the copy is known to be done, also after an error that names this call.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let buffer = Buffer::from_slice(&stream, &[3, 1, 4])?;
+    /// let mut room = [0; 3];
+    /// // SAFETY: three elements, which are left alone until the stream is done.
+    /// unsafe { buffer.as_view().read_to_ptr(room.as_mut_ptr())? };
+    /// stream.synchronize()?;
+    /// assert_eq!(room, [3, 1, 4]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
+    pub unsafe fn read_to_ptr(&self, dst: *mut T) -> Result<()> {
+        if self.span.bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { transfer::copy_out(self.span, dst.cast()) }
     }
 
     pub(crate) fn span(&self) -> Span<'a> {
@@ -248,6 +333,17 @@ impl<T: Pod> BufferViewMut<'_, T> {
     ///   which is all that the driver can fill with;
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
     /// - the call's failure.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let mut buffer = Buffer::<u16>::zeroed(&stream, 4)?;
+    /// buffer.view_mut(1..3)?.fill(7)?;
+    /// assert_eq!(buffer.to_vec()?, [0, 7, 7, 0]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn fill(&mut self, value: T) -> Result<()> {
         transfer::fill(self.span, bytemuck::bytes_of(&value))
     }
@@ -271,6 +367,17 @@ impl<T: Pod> BufferViewMut<'_, T> {
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
     /// - the calls' failures, which may be those of earlier work, after which a part of the elements may be there;
     ///   [`completed`](Error::completed) says how many chunks were queued.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let mut buffer = Buffer::<u16>::zeroed(&stream, 4)?;
+    /// buffer.view_mut(..2)?.write_slice(&[8, 9])?;
+    /// assert_eq!(buffer.to_vec()?, [8, 9, 0, 0]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn write_slice(&mut self, src: &[T]) -> Result<()> {
         layout::same_len("src", src.len(), self.len)?;
         blocking::upload(self.span, src)
@@ -288,11 +395,44 @@ impl<T: Pod> BufferViewMut<'_, T> {
     /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): `src` has another length;
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
     /// - the calls' failures. A copy that failed may have been queued all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, HostBuffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let mut buffer = Buffer::<u8>::uninit(&stream, 3)?;
+    /// let sent = buffer.as_view_mut().write_from(vec![3, 1, 4])?;
+    /// // Something else meanwhile.
+    /// let mut vec = sent.wait()?;
+    /// vec.clear();
+    /// assert_eq!(buffer.to_vec()?, [3, 1, 4]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn write_from<S: HostSource<T>>(
         &mut self,
         src: S,
     ) -> Result<Pending<S>, Refused<Pending<S>>> {
         pending::send(self.span, self.len, src)
+    }
+
+    /// Queues a copy from any memory of the host, which nobody owns meanwhile.
+    ///
+    /// Calls `cuMemcpyHtoDAsync`; for an exposed stream also `cuStreamIsCapturing`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`](cuhold_handles::ErrorKind::State) while somebody captures the home stream; the call's failure,
+    /// after which the copy may be queued all the same.
+    ///
+    /// # Safety
+    /// - `src` leads to as many elements as the view shows;
+    /// - nobody writes or frees them before the copy is known to be done, also after an error that names this call.
+    pub unsafe fn write_from_ptr(&mut self, src: *const T) -> Result<()> {
+        if self.span.bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { transfer::copy_in(self.span, src.cast()) }
     }
 
     /// Queues a copy from other device memory of the same home stream and length.
@@ -304,6 +444,18 @@ impl<T: Pod> BufferViewMut<'_, T> {
     ///   stream ([`Buffer::move_to`] changes it), or another length;
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
     /// - the call's failure.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let x = Buffer::from_slice(&stream, &[1, 2, 3, 4])?;
+    /// let mut y = Buffer::<i32>::zeroed(&stream, 3)?;
+    /// y.view_mut(1..)?.copy_from(x.view(..2)?)?;
+    /// assert_eq!(y.to_vec()?, [0, 1, 2]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn copy_from<'s>(&mut self, src: impl Into<BufferView<'s, T>>) -> Result<()>
     where
         T: 's,

@@ -51,6 +51,20 @@ impl Pool {
     ///
     /// # Errors
     /// The call's failure.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let pool = Pool::new(&device, PoolOptions::default())?;
+    /// let buffer = Buffer::<u64>::uninit_in(&pool, &stream, 10)?;
+    /// assert_eq!((pool.used_bytes()?, pool.used_high_bytes()?), (80, 80));
+    /// drop(buffer);
+    /// pool.reset_used_high()?;
+    /// assert_eq!((pool.used_bytes()?, pool.used_high_bytes()?), (0, 0));
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     pub fn used_bytes(&self) -> Result<u64> {
         self.count(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
     }
@@ -133,6 +147,20 @@ impl Pool {
     ///
     /// # Errors
     /// The call's failure.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let pool = Pool::new(&device, PoolOptions::default().release_threshold_bytes(u64::MAX))?;
+    /// drop(Buffer::<u8>::uninit_in(&pool, &stream, 1000)?);
+    /// stream.synchronize()?;
+    /// assert!(pool.reserved_bytes()? > 0);
+    /// pool.trim_to(0)?;
+    /// assert_eq!(pool.reserved_bytes()?, 0);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     #[doc(alias = "cuMemPoolTrimTo")]
     pub fn trim_to(&self, keep_bytes: usize) -> Result<()> {
         self.neutral(|calls| {

@@ -110,6 +110,17 @@ impl Pool {
     ///
     /// # Errors
     /// The calls' failures: `OUT_OF_MEMORY` also where the address space is used up, see [`PoolOptions::max_bytes`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let options = PoolOptions::default().max_bytes(64 << 20).release_threshold_bytes(u64::MAX);
+    /// let pool = Pool::new(&device, options)?;
+    /// assert!(Buffer::<u8>::uninit_in(&pool, &stream, 65 << 20).is_err());
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     #[doc(alias = "cuMemPoolCreate")]
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         let driver = device.driver();
@@ -133,6 +144,16 @@ impl Pool {
     ///
     /// # Errors
     /// The call's failure: `NOT_SUPPORTED` for a device without pools.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let pool = Pool::default_of(&device)?;
+    /// pool.set_release_threshold_bytes(1 << 30)?;
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     #[doc(alias = "cuDeviceGetDefaultMemPool")]
     pub fn default_of(device: &Device) -> Result<Self> {
         Self::lent(device, |calls, raw| {
@@ -148,6 +169,16 @@ impl Pool {
     ///
     /// # Errors
     /// The call's failure: `NOT_SUPPORTED` for a device without pools.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let buffer = Buffer::<u8>::uninit(&stream, 1000)?;
+    /// assert_eq!(Pool::current_of(&device)?.used_bytes()?, 1000);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     #[doc(alias = "cuDeviceGetMemPool")]
     pub fn current_of(device: &Device) -> Result<Self> {
         Self::lent(device, |calls, raw| {
@@ -259,6 +290,18 @@ impl Pool {
     ///
     /// # Errors
     /// [`Refused`], with the handle where the driver wasn't asked.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let pool = Pool::new(&device, PoolOptions::default())?;
+    /// let buffer = Buffer::<u8>::uninit_in(&pool, &stream, 1000)?;
+    /// pool.close()?;
+    /// assert_eq!(buffer.len(), 1000);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
     #[doc(alias = "cuMemPoolDestroy")]
     pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
         self.0.close().map_err(|Refused { error, value, .. }| Refused::new(error, value.map(Self)))

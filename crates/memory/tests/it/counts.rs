@@ -1,7 +1,7 @@
 //! Exact counts of driver calls, each in its situation, the policy's own calls included.
 
 use cuhold_driver_sim::SimOptions;
-use cuhold_handles::Stream;
+use cuhold_handles::{ObjectKind, Stream, table};
 use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
 use cuhold_testkit::{Kit, run, run_with};
 
@@ -220,5 +220,40 @@ fn exact_counts_of_a_handle_that_is_not_the_last() {
             drop(buffer.keep());
         };
         assert_eq!(t.calls(work).1, [""; 0]);
+    });
+}
+
+/// The calls that ending something makes, here and on the reclaimer.
+fn ends(t: &Kit, end: impl FnOnce()) -> (Vec<&'static str>, Vec<&'static str>) {
+    let by_hand = t.driver().reclaim().run_by_hand();
+    let ((), here) = t.calls(end);
+    let ((), later) = t.calls(|| while by_hand.step() {});
+    (here, later)
+}
+
+#[test]
+fn each_row_of_the_resource_table_is_what_the_end_of_memory_costs() {
+    run(|t| {
+        let stream = created(t);
+        let pool = Pool::new(t.device(), PoolOptions::default()).unwrap();
+        let default = Pool::default_of(t.device()).unwrap();
+        let pooled = Buffer::<u8>::uninit_in(&pool, &stream, 8).unwrap();
+        let current = Buffer::<u8>::uninit(&stream, 8).unwrap();
+        let host = HostBuffer::<u8>::zeroed(t.context(), 8).unwrap();
+        let measured = [
+            (ObjectKind::PoolMemory, ends(t, || drop(pooled))),
+            (ObjectKind::AsyncMemory, ends(t, || drop(current))),
+            (ObjectKind::HostMemory, ends(t, || drop(host))),
+            (ObjectKind::Pool, ends(t, || drop(pool))),
+            (ObjectKind::DefaultPool, ends(t, || drop(default))),
+        ];
+        for (kind, (here, later)) in measured {
+            let row = table::RESOURCES.iter().find(|row| row.kind == kind).unwrap();
+            let (on_drop, on_reclaimer) = match row.ends_on {
+                table::EndsOn::Reclaimer => (&[][..], row.calls),
+                _ => (row.calls, &[][..]),
+            };
+            assert_eq!((&here[..], &later[..]), (on_drop, on_reclaimer), "{kind}");
+        }
     });
 }

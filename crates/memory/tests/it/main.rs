@@ -16,6 +16,8 @@ mod flip;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
+mod launch;
+#[cfg(test)]
 mod pending;
 #[cfg(test)]
 mod pool;

@@ -310,3 +310,21 @@ fn a_copy_that_may_be_queued_is_not_waited_for_on_a_captured_stream() {
     raw::end(&home);
     assert_eq!(refused.value.wait().unwrap(), [1; 8]);
 }
+
+#[test]
+fn raw_memory_is_copied_on_the_caller_s_promise() {
+    run(|t| {
+        let stream = stream(t);
+        let mut buffer = Buffer::<u8>::zeroed(&stream, 4).unwrap();
+        let (source, mut room) = ([1_u8, 2, 3, 4], [0_u8; 4]);
+        let (_, calls) = t.calls(|| {
+            // SAFETY: four bytes, left alone until the stream is done.
+            unsafe { buffer.as_view_mut().write_from_ptr(source.as_ptr()) }.unwrap();
+            // SAFETY: as above.
+            unsafe { buffer.as_view().read_to_ptr(room.as_mut_ptr()) }.unwrap();
+        });
+        assert_eq!(calls, ["cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync"]);
+        stream.synchronize().unwrap();
+        assert_eq!(room, source);
+    });
+}

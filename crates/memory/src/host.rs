@@ -300,8 +300,8 @@ unsafe impl<T: Pod + Send> HostTarget<T> for Vec<T> {
     }
 }
 
-// SAFETY: *stable*: the elements are on the heap, and this reference keeps them. *Quiet*: they are shared, and plain data
-// has no interior mutability; who holds the only other reference must take this one to get at them exclusively.
+// SAFETY: *stable*: the elements are on the heap, and this reference keeps them. *Quiet*: plain data has no interior
+// mutability, and while this reference exists nobody gets at the elements exclusively.
 unsafe impl<T: Pod + Send + Sync> HostSource<T> for Arc<[T]> {
     fn elements(&self) -> &[T] {
         self

@@ -47,19 +47,21 @@ impl ContextExtra for Staging {
 }
 
 impl Staging {
-    fn take(&self, count: usize) -> Vec<Chunk> {
+    /// Fills places from the idle chunks, as many as there are.
+    fn take(&self, places: &mut [Option<Slot>]) {
         let mut idle = self.idle.lock();
-        let keep = idle.len().saturating_sub(count);
-        idle.split_off(keep)
+        for place in places {
+            let Some(chunk) = idle.pop() else { return };
+            *place = Some(Slot { chunk, state: Use::Done });
+        }
     }
 
-    /// Gives back what there is room for; the rest comes back.
-    fn give_back(&self, mut chunks: Vec<Chunk>) -> Vec<Chunk> {
+    /// Empties places whose copies are done, as many as there is room for.
+    fn give_back(&self, places: &mut [Option<Slot>]) {
         let mut idle = self.idle.lock();
-        let room = IDLE_MAX.saturating_sub(idle.len()).min(chunks.len());
-        let rest = chunks.split_off(room);
-        idle.append(&mut chunks);
-        rest
+        let room = IDLE_MAX.saturating_sub(idle.len());
+        let taken = places.iter_mut().filter(|place| place.is_some()).take(room);
+        idle.extend(taken.filter_map(Option::take).map(|slot| slot.chunk));
     }
 }
 
@@ -84,7 +86,9 @@ struct Slot {
 /// The chunks of one copy.
 pub(super) struct Lease<'a> {
     home: &'a Stream,
-    slots: Vec<Slot>,
+    /// The first `len` are there until the lease is dropped.
+    slots: [Option<Slot>; CHUNKS_AT_ONCE],
+    len: usize,
 }
 
 impl<'a> Lease<'a> {
@@ -92,28 +96,32 @@ impl<'a> Lease<'a> {
     ///
     /// Calls `cuEventCreate`, `cuMemHostAlloc` for those that must be made.
     pub(super) fn take(home: &'a Stream, bytes: usize) -> Result<Self> {
-        let wanted = bytes.div_ceil(CHUNK_BYTES).min(CHUNKS_AT_ONCE);
+        let len = bytes.div_ceil(CHUNK_BYTES).min(CHUNKS_AT_ONCE);
         let context = home.context();
-        let idle = context.extra(Staging::default).map(|staging| staging.take(wanted));
-        let mut lease = Self { home, slots: Vec::with_capacity(wanted) };
-        for chunk in idle.unwrap_or_default() {
-            lease.slots.push(Slot { chunk, state: Use::Done });
+        let mut lease = Self { home, slots: [const { None }; CHUNKS_AT_ONCE], len };
+        let places = lease.slots.get_mut(..len).unwrap_or_default();
+        if let Some(staging) = context.extra(Staging::default) {
+            staging.take(places);
         }
-        for _ in lease.slots.len()..wanted {
-            lease.slots.push(Slot { chunk: Chunk::new(context)?, state: Use::Done });
+        for place in places.iter_mut().filter(|place| place.is_none()) {
+            *place = Some(Slot { chunk: Chunk::new(context)?, state: Use::Done });
         }
         Ok(lease)
     }
 
     /// How many chunks there are.
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.len
     }
 
     fn slot(&mut self, step: usize) -> Result<&mut Slot> {
-        let len = self.slots.len();
-        let index = step.checked_rem(len).unwrap_or(0);
-        self.slots.get_mut(index).ok_or_else(|| Error::state("a copy without staging memory"))
+        let index = step.checked_rem(self.len).unwrap_or(0);
+        let slot = self.slots.get_mut(index).and_then(Option::as_mut);
+        slot.ok_or_else(|| Error::state("a copy without staging memory"))
+    }
+
+    fn is_settled(&self) -> bool {
+        self.slots.iter().flatten().all(|slot| slot.state == Use::Done)
     }
 
     /// Where the memory of this step is, once the copy that used it before is done.
@@ -163,14 +171,12 @@ impl<'a> Lease<'a> {
     /// Calls `cuStreamSynchronize`.
     #[cold]
     pub(super) fn settle(&mut self, error: Error) -> Error {
-        if self.slots.iter().all(|slot| slot.state == Use::Done) {
+        if self.is_settled() {
             return error;
         }
         let (wait, outcome) = order::settle(self.home);
         if wait == Wait::Done {
-            for slot in &mut self.slots {
-                slot.state = Use::Done;
-            }
+            self.slots.iter_mut().flatten().for_each(|slot| slot.state = Use::Done);
         }
         let error = match outcome.into_error(self.home.driver()) {
             Some(second) => error.with_second(&second),
@@ -182,14 +188,13 @@ impl<'a> Lease<'a> {
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        let slots = mem::take(&mut self.slots);
-        let is_settled = slots.iter().all(|slot| slot.state == Use::Done);
-        let mut chunks: Vec<Chunk> = slots.into_iter().map(|slot| slot.chunk).collect();
+        let is_settled = self.is_settled();
         if is_settled && let Some(staging) = self.home.context().extra(Staging::default) {
-            chunks = staging.give_back(chunks);
+            staging.give_back(&mut self.slots);
         }
-        if !chunks.is_empty() {
-            retire(self.home, chunks, is_settled);
+        if self.slots.iter().any(Option::is_some) {
+            let left = self.slots.iter_mut().filter_map(Option::take).map(|slot| slot.chunk);
+            retire(self.home, left.collect(), is_settled);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `.ci/run` installs what a bare machine lacks and calls this; there is no other logic.
 
-use crate::{Result, codegen, tally::Tally, tidy, wheels, workspace};
+use crate::{Result, codegen, figures, tally::Tally, tidy, wheels, workspace};
 use std::{process::Command, time::Instant};
 
 /// What to run.
@@ -17,6 +17,8 @@ pub(crate) struct Options {
 struct Ci {
     /// All tests of all steps.
     tally: Tally,
+    /// Those of `cargo test --workspace` alone.
+    workspace: Option<Tally>,
 }
 
 /// How a step ended that didn't fail.
@@ -37,6 +39,8 @@ const STEPS: &[Step] = &[
     ("test-features", test_features),
     ("doc", doc),
     ("codegen", check_codegen),
+    ("tour", tour),
+    ("figures", print_figures),
 ];
 
 /// Runs the steps; the last line reads like `cargo test`'s result, over all of them.
@@ -119,7 +123,8 @@ fn clippy(_: &mut Ci) -> Result<Ended> {
 
 /// The README's command, with NVRTC where it can be had: tests that need it say so where it can't.
 fn test(ci: &mut Ci) -> Result<Ended> {
-    cargo_test(ci, &["--workspace"])?;
+    let tally = cargo_test(ci, &["--workspace"])?;
+    ci.workspace = Some(tally);
     Ok(Ended::Well)
 }
 
@@ -162,4 +167,28 @@ fn check_codegen(ci: &mut Ci) -> Result<Ended> {
         }
     }
     codegen::run(true).map(|()| Ended::Well)
+}
+
+/// The README's program, on the simulated driver.
+fn tour(_: &mut Ci) -> Result<Ended> {
+    let mut command = workspace::cargo(&[
+        "run",
+        "--release",
+        "-p",
+        "cuhold",
+        "--features",
+        "sim",
+        "--example",
+        "tour",
+    ]);
+    with_nvrtc(&mut command);
+    well(command.env("CUHOLD_DRIVER", "sim"))
+}
+
+fn print_figures(ci: &mut Ci) -> Result<Ended> {
+    match ci.workspace {
+        Some(tests) => figures::print(tests),
+        None => figures::run(),
+    }
+    .map(|()| Ended::Well)
 }

@@ -1,13 +1,16 @@
-//! That reporting a failure allocates nothing, from making the warning to the sink: counted by a global allocator.
+//! What allocates and what doesn't, counted by a global allocator: reporting a failure, from making the warning to the
+//! sink; work on a stream; making and ending objects. What the driver allocates isn't counted.
 //!
 //! A binary of its own, since it replaces the allocator.
 
-#![expect(unsafe_code, reason = "an allocator")]
+#![expect(unsafe_code, reason = "an allocator, and launches")]
 
-use cuhold_driver_sys::{CUresult, Call, Failure};
+use cuhold_driver_sys::{CUresult, Call, Failure, Hook, Verdict};
 use cuhold_handles::{
-    Action, CudaWarning, Current, Fate, Filter, Object, ObjectKind, Reports, Rule, Sink,
+    Action, CudaWarning, Current, Device, EventOptions, Fate, Filter, LaunchConfig, Object,
+    ObjectKind, Reports, Rule, Sink,
 };
+use cuhold_testkit::{PTX, run};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
@@ -24,11 +27,30 @@ use std::{
 /// The system's allocator, counting the allocations of each thread.
 struct Counting;
 
-thread_local! { static ALLOCATIONS: Cell<u64> = const { Cell::new(0) }; }
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Whether the thread is inside the driver.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
 
 fn count() {
-    // The cell has neither an initializer to run nor a destructor, so it is there whenever a thread allocates.
-    let _: Result<(), _> = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+    // The cells have neither an initializer to run nor a destructor, so they are there whenever a thread allocates.
+    if !INSIDE.get() {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+    }
+}
+
+/// A hook that tells the counter when the thread is inside the driver.
+struct Border;
+
+impl Hook for Border {
+    fn before(&self, _: Call, _: &[u64]) -> Verdict<CUresult> {
+        INSIDE.set(true);
+        Verdict::Pass
+    }
+    fn after(&self, _: Call, _: &[u64], _: CUresult) {
+        INSIDE.set(false);
+    }
 }
 
 // SAFETY: each method is the system allocator's, which keeps the trait's promises; counting neither allocates nor unwinds.
@@ -90,6 +112,55 @@ fn quiet() -> Reports {
 fn the_counter_counts() {
     assert_eq!(allocations(|| drop(black_box(Box::new(1)))), 1);
     assert_eq!(allocations(|| ()), 0);
+}
+
+/// Prints a figure as `cargo xtask figures` reads it.
+#[expect(clippy::print_stdout, reason = "the line is what the figures are read from")]
+fn figure(name: &str, value: u64) {
+    println!("figure {name}: {value}");
+}
+
+#[test]
+fn exact_counts_of_allocations_in_work_on_a_created_stream() {
+    run(|t| {
+        let driver = t.driver().hooked(Border);
+        let device = Device::with_driver(&driver, 0).unwrap();
+        let stream = device.new_stream().unwrap();
+        let event = device.new_event(EventOptions::default()).unwrap();
+        let nop = device.load(PTX).unwrap().kernel("nop").unwrap();
+        let fill = device.load(PTX).unwrap().kernel("fill").unwrap();
+        let launch = || {
+            // SAFETY: the kernel has no parameters and touches no memory.
+            unsafe { nop.launch(&stream, LaunchConfig::for_len(1), ()) }.unwrap();
+        };
+        let launch_with_arguments = || {
+            // SAFETY: of no word none is set: the pointer isn't followed.
+            unsafe { fill.launch(&stream, LaunchConfig::for_len(1), (0u64, 7u32, 0u32)) }.unwrap();
+        };
+        // The first launch may look something up.
+        launch();
+        launch_with_arguments();
+        let made = allocations(launch);
+        assert_eq!((made, allocations(launch_with_arguments)), (0, 0));
+        figure("heap_allocations_per_launch", made);
+        assert_eq!(allocations(|| stream.record(&event).unwrap()), 0);
+        assert_eq!(allocations(|| stream.wait_event(&event).unwrap()), 0);
+        stream.synchronize().unwrap();
+    });
+}
+
+#[test]
+fn exact_counts_of_allocations_in_the_life_of_a_stream_and_an_event() {
+    run(|t| {
+        let driver = t.driver().hooked(Border);
+        let device = Device::with_driver(&driver, 0).unwrap();
+        let mut made = (None, None);
+        assert_eq!(allocations(|| made.0 = Some(device.new_stream().unwrap())), 1);
+        let options = EventOptions::default();
+        assert_eq!(allocations(|| made.1 = Some(device.new_event(options).unwrap())), 1);
+        assert_eq!(allocations(|| drop(made.clone())), 0);
+        assert_eq!(allocations(|| drop(made)), 0);
+    });
 }
 
 #[test]

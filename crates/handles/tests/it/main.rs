@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod above;
 #[cfg(test)]
+mod counts;
+#[cfg(test)]
 mod report;
 #[cfg(test)]
 mod scope;

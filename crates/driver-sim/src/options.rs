@@ -38,7 +38,8 @@ pub struct SimOptions {
     pub driver_version: Version,
     /// Whether every two devices can reach each other's memory.
     pub peer_access: bool,
-    /// Whether the value of a destroyed handle is given again, to the next object of its kind.
+    /// Whether the value of a destroyed handle is given again, to the next object of its kind, and the address of freed
+    /// device memory to the next allocation that fits.
     pub reuse_handles: bool,
     /// Whether a query that answers `NOT_READY` lets one piece of queued work complete after it. Off, work completes
     /// only at a wait or when it is stepped, and a loop around a query doesn't end.

@@ -22,39 +22,59 @@ use crate::{
 /// Bytes are moved in pieces of at most this, in bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A rectangle of bytes.
+/// A box of bytes: slices of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) width_bytes: u64,
     pub(super) rows: u64,
+    pub(super) slices: u64,
 }
 
 impl Extent {
     pub(super) const fn row(width_bytes: u64) -> Self {
-        Self { width_bytes, rows: 1 }
+        Self { width_bytes, rows: 1, slices: 1 }
     }
 
     pub(super) const fn is_empty(self) -> bool {
-        self.width_bytes == 0 || self.rows == 0
+        self.width_bytes == 0 || self.rows == 0 || self.slices == 0
+    }
+
+    /// Every row, as its slice and its place there.
+    fn each_row(self) -> impl Iterator<Item = Row> {
+        (0..self.slices).flat_map(move |slice| (0..self.rows).map(move |row| Row { slice, row }))
     }
 }
 
-/// Where a rectangle begins, and how far apart its rows are, in bytes.
+/// A row of a box.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    slice: u64,
+    row: u64,
+}
+
+/// Where a box begins, and how far apart its rows and its slices are, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) address: u64,
     pub(super) pitch_bytes: u64,
+    pub(super) slice_bytes: u64,
 }
 
 impl Side {
     pub(super) const fn linear(address: u64) -> Self {
-        Self { address, pitch_bytes: 0 }
+        Self { address, pitch_bytes: 0, slice_bytes: 0 }
     }
 
-    /// From the first byte of the rectangle to its last; `None` if no address space holds that.
+    /// From the first byte of the box to its last; `None` if no address space holds that.
     fn span(self, extent: Extent) -> Option<u64> {
-        let before = self.pitch_bytes.checked_mul(extent.rows.checked_sub(1)?)?;
-        before.checked_add(extent.width_bytes)
+        let slices = self.slice_bytes.checked_mul(extent.slices.checked_sub(1)?)?;
+        let rows = self.pitch_bytes.checked_mul(extent.rows.checked_sub(1)?)?;
+        slices.checked_add(rows)?.checked_add(extent.width_bytes)
+    }
+
+    /// Where a row begins. The span was checked.
+    const fn row(self, row: Row) -> u64 {
+        self.address + row.slice * self.slice_bytes + row.row * self.pitch_bytes
     }
 }
 
@@ -204,20 +224,22 @@ impl Memory {
         }
     }
 
-    fn read_end(&self, end: &End, extent: Extent, row: u64, at: u64, out: &mut [u8]) {
+    fn read_end(&self, end: &End, extent: Extent, row: Row, at: u64, out: &mut [u8]) {
         match end {
             End::Known { side, .. } => {
-                let address = side.address + row * side.pitch_bytes + at;
+                let address = side.row(row) + at;
                 // Checked by `still_there`, and nothing runs in between.
                 self.space.read(address, out).unwrap_or_default();
             }
             End::Pageable(side) => {
-                let address = side.address + row * side.pitch_bytes + at;
+                let address = side.row(row) + at;
                 // SAFETY: *pointers* of `plan_copy`: captured work that reads it is done before it ends.
                 unsafe { host::read(host_address(address), out) };
             }
             End::Staged(rows) => {
-                let begin = usize::try_from(row * extent.width_bytes + at).unwrap_or(usize::MAX);
+                let number = row.slice * extent.rows + row.row;
+                let begin = number * extent.width_bytes + at;
+                let begin = usize::try_from(begin).unwrap_or(usize::MAX);
                 if let Some(bytes) = rows.get(begin..).and_then(|rest| rest.get(..out.len())) {
                     out.copy_from_slice(bytes);
                 }
@@ -225,15 +247,15 @@ impl Memory {
         }
     }
 
-    fn write_end(&mut self, end: &End, row: u64, at: u64, bytes: &[u8]) {
+    fn write_end(&mut self, end: &End, row: Row, at: u64, bytes: &[u8]) {
         match end {
             End::Known { side, .. } => {
-                let address = side.address + row * side.pitch_bytes + at;
+                let address = side.row(row) + at;
                 // Checked by `still_there`, and nothing runs in between.
                 self.space.write(address, bytes).unwrap_or_default();
             }
             End::Pageable(side) => {
-                let address = side.address + row * side.pitch_bytes + at;
+                let address = side.row(row) + at;
                 // SAFETY: *pointers* of `plan_copy`: the destination is valid until the work is done.
                 unsafe { host::write(host_address(address), bytes) };
             }
@@ -242,20 +264,20 @@ impl Memory {
     }
 }
 
-/// The rows of a rectangle of pageable memory, one behind the other; `None` if the host can't hold them twice.
+/// The rows of a box of pageable memory, one behind the other; `None` if the host can't hold them twice.
 ///
 /// # Safety
-/// *pointers*: the rectangle is readable.
+/// *pointers*: the box is readable.
 unsafe fn stage(side: Side, extent: Extent) -> Option<Vec<u8>> {
     let width = usize::try_from(extent.width_bytes).ok()?;
     let mut rows = Vec::new();
-    let total = usize::try_from(extent.rows.checked_mul(extent.width_bytes)?).ok()?;
+    let total = extent.slices.checked_mul(extent.rows)?.checked_mul(extent.width_bytes)?;
+    let total = usize::try_from(total).ok()?;
     rows.try_reserve_exact(total).ok()?;
     rows.resize(total, 0);
-    for (row, out) in (0..).zip(rows.chunks_exact_mut(width)) {
-        let address = side.address + row * side.pitch_bytes;
-        // SAFETY: *pointers*: a row of the rectangle.
-        unsafe { host::read(host_address(address), out) };
+    for (row, out) in extent.each_row().zip(rows.chunks_exact_mut(width)) {
+        // SAFETY: *pointers*: a row of the box.
+        unsafe { host::read(host_address(side.row(row)), out) };
     }
     Some(rows)
 }
@@ -270,9 +292,13 @@ impl Copy {
         self.touches_host(memory, &self.source) && self.touches_host(memory, &self.destination)
     }
 
-    /// Whether either side is the host's, so that the blocking form waits.
-    pub(super) fn has_host_side(&self, memory: &Memory) -> bool {
-        self.touches_host(memory, &self.source) || self.touches_host(memory, &self.destination)
+    /// Whether the blocking form waits: a side is the host's, or memory whose copies were set to be synchronous.
+    pub(super) fn blocks(&self, memory: &Memory) -> bool {
+        [&self.source, &self.destination].into_iter().any(|end| {
+            self.touches_host(memory, end)
+                || matches!(end, End::Known { side, .. }
+                    if memory.space.containing(side.address).is_some_and(|a| a.sync_memops))
+        })
     }
 
     fn touches_host(&self, memory: &Memory, end: &End) -> bool {
@@ -292,7 +318,7 @@ impl Copy {
             }
         }
         let mut piece = Vec::new();
-        for row in 0..self.extent.rows {
+        for row in self.extent.each_row() {
             let mut at = 0;
             while at < self.extent.width_bytes {
                 let count = PIECE_BYTES.min(self.extent.width_bytes - at);
@@ -307,10 +333,11 @@ impl Copy {
 }
 
 impl Fill {
-    /// Whether the target is the host's, so that the blocking form waits.
-    pub(super) fn is_on_host(&self, memory: &Memory) -> bool {
+    /// Whether the blocking form waits: the target is the host's, or its fills were set to be synchronous.
+    pub(super) fn blocks(&self, memory: &Memory) -> bool {
         let End::Known { side, .. } = self.target else { return false };
-        memory.space.containing(side.address).is_some_and(|found| found.is_on_host())
+        let found = memory.space.containing(side.address);
+        found.is_some_and(|found| found.is_on_host() || found.sync_memops)
     }
 
     /// Writes the bytes.
@@ -326,7 +353,7 @@ impl Fill {
             .cycle()
             .take(usize::try_from(piece_bytes).unwrap_or_default())
             .collect();
-        for row in 0..self.extent.rows {
+        for row in self.extent.each_row() {
             let mut at = 0;
             while at < self.extent.width_bytes {
                 let count = piece_bytes.min(self.extent.width_bytes - at);

@@ -70,17 +70,17 @@ fn fill(
     if !address.is_multiple_of(value.size) || !fits {
         return Err(CUresult::INVALID_VALUE);
     }
-    let extent = Extent { width_bytes: width, rows: shape.height as u64 };
+    let extent = Extent { width_bytes: width, rows: shape.height as u64, slices: 1 };
     if extent.is_empty() {
         return Ok(());
     }
     let mut asker = turn.asker(target);
     // Fills don't depend on what is current (measured).
     asker.current_device = None;
-    let side = Side { address, pitch_bytes };
+    let side = Side { address, pitch_bytes, slice_bytes: 0 };
     let planned = turn.state.memory.plan_fill(extent, side, value.pattern, asker);
     let fill = planned.map_err(|refusal| turn.refuse_plan(refusal))?;
-    let waits = blocking && fill.is_on_host(&turn.state.memory);
+    let waits = blocking && fill.blocks(&turn.state.memory);
     let work = Work::OnState(Box::new(move |state| fill.run(state)));
     let point = turn.enqueue_after(target, NodeKind::Memset, work, &[])?;
     if waits { turn.complete_point(point) } else { Ok(()) }

@@ -3,18 +3,20 @@
 //! ```text
 //!   space.rs    every allocation by address, with its bytes        bytes.rs, host.rs   the bytes themselves
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
-//!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, fill.rs, attribute.rs    the driver's functions
+//!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, boxed.rs, fill.rs, managed.rs, attribute.rs    the driver's functions
 //! ```
 //!
 //! This file joins them: [`Memory`] is the one place where an allocation, its pool and its device meet.
 
 mod alloc;
 mod attribute;
+mod boxed;
 mod bytes;
 mod copy;
 mod fill;
 mod host;
 mod kernel;
+mod managed;
 mod ordered;
 mod page_locked;
 mod pool;
@@ -29,22 +31,25 @@ use cuhold_driver_sys::{CUresult, Call};
 pub(crate) use self::{
     alloc::{address_range, allocate, allocate_managed, allocate_pitch, free, info},
     attribute::{attribute, attributes, set_attribute},
+    boxed::{copy_2d_async, copy_3d_async, copy_batch, copy_batch_v2},
     fill::{
         fill_2d_d8, fill_2d_d16, fill_2d_d32, fill_async_d8, fill_async_d16, fill_async_d32,
         fill_d8, fill_d32,
     },
     kernel::KernelAccess,
+    managed::{advise, advise_v2, attach, prefetch, prefetch_v2},
     ordered::{allocate_async, allocate_from_pool, free_async},
     page_locked::{
         allocate_host, device_pointer, free_host, host_alloc, host_flags, register, unregister,
     },
     pools::{
-        device_default_pool, device_pool, device_set_pool, pool_access, pool_attribute,
-        pool_create, pool_destroy, pool_set_access, pool_set_attribute, pool_trim,
+        device_default_pool, device_pool, device_set_pool, location_default_pool, location_pool,
+        location_set_pool, pool_access, pool_attribute, pool_create, pool_destroy, pool_set_access,
+        pool_set_attribute, pool_trim,
     },
     space::{Misplaced, Origin},
     transfer::{
-        copy, copy_2d_async, copy_async, copy_peer_async, device_to_device, device_to_device_async,
+        copy, copy_async, copy_peer_async, device_to_device, device_to_device_async,
         device_to_host, device_to_host_async, host_to_device, host_to_device_async,
     },
 };
@@ -105,7 +110,8 @@ impl Memory {
             }
         });
         let devices = devices.collect();
-        Self { space: Space::new(), pools, dying: BTreeMap::new(), devices, kept: Vec::new() }
+        let space = Space::new(options.reuse_handles);
+        Self { space, pools, dying: BTreeMap::new(), devices, kept: Vec::new() }
     }
 
     /// What is allocated and wasn't freed. Memory whose free was enqueued was, and a module's or a graph's isn't the

@@ -212,6 +212,56 @@ pub(crate) fn device_pool(turn: &mut Turn<'_>, out: Out<CUmemoryPool>, device: C
     Ok(())
 }
 
+/// The device that a location is, for page-locked memory; the default pools of other places aren't simulated.
+fn device_at(
+    turn: &Turn<'_>,
+    location: Out<CUmemLocation>,
+    kind: CUmemAllocationType,
+) -> Result<CUdevice, CUresult> {
+    let location = location.read().ok_or(CUresult::INVALID_VALUE)?;
+    match (location_of(location), kind) {
+        (Some(Location::Device(device)), CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED) => {
+            let number = c_int::try_from(device).ok();
+            let number = number.filter(|_| device < turn.state.devices.len());
+            number.ok_or(CUresult::INVALID_VALUE)
+        }
+        (_, CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED) | (Some(_), _) => {
+            Err(CUresult::MISSING)
+        }
+        _ => Err(CUresult::INVALID_VALUE),
+    }
+}
+
+pub(crate) fn location_default_pool(
+    turn: &mut Turn<'_>,
+    out: Out<CUmemoryPool>,
+    location: Out<CUmemLocation>,
+    kind: CUmemAllocationType,
+) -> Answer {
+    let device = device_at(turn, location, kind)?;
+    device_default_pool(turn, out, device)
+}
+
+pub(crate) fn location_pool(
+    turn: &mut Turn<'_>,
+    out: Out<CUmemoryPool>,
+    location: Out<CUmemLocation>,
+    kind: CUmemAllocationType,
+) -> Answer {
+    let device = device_at(turn, location, kind)?;
+    device_pool(turn, out, device)
+}
+
+pub(crate) fn location_set_pool(
+    turn: &mut Turn<'_>,
+    location: Out<CUmemLocation>,
+    kind: CUmemAllocationType,
+    pool: CUmemoryPool,
+) -> Answer {
+    let device = device_at(turn, location, kind)?;
+    device_set_pool(turn, device, pool)
+}
+
 /// The pool must be one of the device's own.
 pub(crate) fn device_set_pool(turn: &mut Turn<'_>, device: CUdevice, pool: CUmemoryPool) -> Answer {
     let index = turn.state.device_index(device)?;

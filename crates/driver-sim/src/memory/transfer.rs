@@ -7,7 +7,7 @@
 use cuhold_driver_sys::ffi::*;
 
 use super::{
-    copy::{Asker, Expect, Extent, Refusal, Side},
+    copy::{Asker, Copy, Expect, Extent, Refusal, Side},
     page_locked::address_of,
 };
 use crate::{
@@ -17,21 +17,18 @@ use crate::{
     world::{Answer, In, Out, Turn},
 };
 
-/// A pitch is never larger, in bytes (an attribute of the device).
-const PITCH_MAX: usize = c_int::MAX as usize;
-
 /// What a copy is to move.
 #[derive(Clone, Copy)]
-struct Request {
-    extent: Extent,
-    source: (Side, Expect),
-    destination: (Side, Expect),
+pub(super) struct Request {
+    pub(super) extent: Extent,
+    pub(super) source: (Side, Expect),
+    pub(super) destination: (Side, Expect),
     /// The call says itself which contexts its addresses belong to.
-    names_contexts: bool,
+    pub(super) names_contexts: bool,
 }
 
 impl Request {
-    fn linear(destination: (u64, Expect), source: (u64, Expect), count: usize) -> Self {
+    pub(super) fn linear(destination: (u64, Expect), source: (u64, Expect), count: usize) -> Self {
         Self {
             extent: Extent::row(count as u64),
             source: (Side::linear(source.0), source.1),
@@ -43,7 +40,7 @@ impl Request {
 
 /// Whether the call waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     Blocking,
     Async,
 }
@@ -71,13 +68,28 @@ impl Turn<'_> {
     }
 }
 
-fn transfer(turn: &mut Turn<'_>, stream: CUstream, request: Request, form: Form) -> Answer {
+pub(super) fn transfer(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    request: Request,
+    form: Form,
+) -> Answer {
     let target = turn.stream(stream)?;
     turn.not_lost()?;
     turn.capture_usable(target)?;
     if request.extent.is_empty() {
         return Ok(());
     }
+    let copy = plan(turn, target, request)?;
+    enqueue(turn, target, copy, form)
+}
+
+/// Checks a copy of at least one byte.
+pub(super) fn plan(
+    turn: &mut Turn<'_>,
+    target: Target,
+    request: Request,
+) -> Result<Copy, CUresult> {
     let mut asker = turn.asker(target);
     if request.names_contexts {
         asker.current_device = None;
@@ -85,9 +97,12 @@ fn transfer(turn: &mut Turn<'_>, stream: CUstream, request: Request, form: Form)
     let Request { extent, source, destination, .. } = request;
     // SAFETY: *pointers*: the caller of a copy promised both ranges, for as long as CUDA uses them.
     let planned = unsafe { turn.state.memory.plan_copy(extent, source, destination, asker) };
-    let copy = planned.map_err(|refusal| turn.refuse_plan(refusal))?;
+    planned.map_err(|refusal| turn.refuse_plan(refusal))
+}
+
+pub(super) fn enqueue(turn: &mut Turn<'_>, target: Target, copy: Copy, form: Form) -> Answer {
     let waits = match form {
-        Form::Blocking => copy.has_host_side(&turn.state.memory),
+        Form::Blocking => copy.blocks(&turn.state.memory),
         Form::Async => copy.is_on_host(&turn.state.memory),
     };
     let work = Work::OnState(Box::new(move |state| copy.run(state)));
@@ -200,70 +215,4 @@ pub(crate) fn copy_peer_async(
         Request::linear((destination, Expect::Device), (source, Expect::Device), count);
     request.names_contexts = true;
     transfer(turn, stream, request, Form::Async)
-}
-
-pub(crate) fn copy_2d_async(
-    turn: &mut Turn<'_>,
-    copy: In<CUDA_MEMCPY2D>,
-    stream: CUstream,
-) -> Answer {
-    let c = copy.read().ok_or(CUresult::INVALID_VALUE)?;
-    let extent = Extent { width_bytes: c.WidthInBytes as u64, rows: c.Height as u64 };
-    let source = Plane {
-        kind: c.srcMemoryType,
-        host: address_of(c.srcHost),
-        device: c.srcDevice,
-        x: c.srcXInBytes,
-        y: c.srcY,
-        pitch: c.srcPitch,
-    };
-    let destination = Plane {
-        kind: c.dstMemoryType,
-        host: address_of(c.dstHost),
-        device: c.dstDevice,
-        x: c.dstXInBytes,
-        y: c.dstY,
-        pitch: c.dstPitch,
-    };
-    let request = Request {
-        extent,
-        source: source.side(c.WidthInBytes, c.Height)?,
-        destination: destination.side(c.WidthInBytes, c.Height)?,
-        names_contexts: false,
-    };
-    transfer(turn, stream, request, Form::Async)
-}
-
-/// One side of a two-dimensional copy, as the caller describes it.
-struct Plane {
-    kind: CUmemorytype,
-    host: u64,
-    device: u64,
-    x: usize,
-    y: usize,
-    pitch: usize,
-}
-
-impl Plane {
-    /// The pitch doesn't matter for a single row; else it must hold the row.
-    fn side(&self, width: usize, rows: usize) -> Result<(Side, Expect), CUresult> {
-        let (base, expect) = match self.kind {
-            CUmemorytype::CU_MEMORYTYPE_HOST => (self.host, Expect::Any),
-            CUmemorytype::CU_MEMORYTYPE_DEVICE => (self.device, Expect::Device),
-            CUmemorytype::CU_MEMORYTYPE_UNIFIED => (self.device, Expect::Any),
-            CUmemorytype::CU_MEMORYTYPE_ARRAY => return Err(CUresult::MISSING),
-            _ => return Err(CUresult::INVALID_VALUE),
-        };
-        let end = self.x.checked_add(width).ok_or(CUresult::INVALID_VALUE)?;
-        let matters = rows > 1 || self.y > 0;
-        if self.pitch > PITCH_MAX || (matters && self.pitch < end) {
-            return Err(CUresult::INVALID_VALUE);
-        }
-        let before = (self.y as u64).checked_mul(self.pitch as u64);
-        let address = before
-            .and_then(|rows| rows.checked_add(self.x as u64))
-            .and_then(|offset| base.checked_add(offset))
-            .ok_or(CUresult::INVALID_VALUE)?;
-        Ok((Side { address, pitch_bytes: self.pitch as u64 }, expect))
-    }
 }

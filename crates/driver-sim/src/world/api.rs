@@ -216,6 +216,22 @@ simulated! {
     memory::pool_access = cuMemPoolGetAccess(flags: *mut CUmemAccess_flags, pool: CUmemoryPool,
         location: *mut CUmemLocation);
 
+    memory::location_default_pool = cuMemGetDefaultMemPool(pool: *mut CUmemoryPool, location: *mut CUmemLocation,
+        kind: CUmemAllocationType);
+    memory::location_pool = cuMemGetMemPool(pool: *mut CUmemoryPool, location: *mut CUmemLocation,
+        kind: CUmemAllocationType);
+    memory::location_set_pool = cuMemSetMemPool(location: *mut CUmemLocation, kind: CUmemAllocationType,
+        pool: CUmemoryPool);
+
+    // Managed memory
+    memory::advise_v2 = cuMemAdvise_v2(address: CUdeviceptr, count: usize, advice: CUmem_advise,
+        location: CUmemLocation);
+    memory::advise = cuMemAdvise(address: CUdeviceptr, count: usize, advice: CUmem_advise, dev: CUdevice);
+    memory::prefetch_v2 = cuMemPrefetchAsync_v2(address: CUdeviceptr, count: usize, location: CUmemLocation,
+        flags: c_uint, stream: CUstream);
+    memory::prefetch = cuMemPrefetchAsync(address: CUdeviceptr, count: usize, dev: CUdevice, stream: CUstream);
+    memory::attach = cuStreamAttachMemAsync(stream: CUstream, address: CUdeviceptr, size: usize, flags: c_uint);
+
     // Copies and fills
     memory::copy = cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, count: usize);
     memory::host_to_device = cuMemcpyHtoD_v2(dst: CUdeviceptr, src: *const c_void, count: usize);
@@ -231,6 +247,13 @@ simulated! {
     memory::copy_peer_async = cuMemcpyPeerAsync(dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr,
         src_context: CUcontext, count: usize, stream: CUstream);
     memory::copy_2d_async = cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, stream: CUstream);
+    memory::copy_3d_async = cuMemcpy3DAsync_v2(copy: *const CUDA_MEMCPY3D, stream: CUstream);
+    memory::copy_batch_v2 = cuMemcpyBatchAsync_v2(dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize,
+        count: usize, attributes: *mut CUmemcpyAttributes, indices: *mut usize, attributes_count: usize,
+        stream: CUstream);
+    memory::copy_batch = cuMemcpyBatchAsync(dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize,
+        count: usize, attributes: *mut CUmemcpyAttributes, indices: *mut usize, attributes_count: usize,
+        fail_index: *mut usize, stream: CUstream);
     memory::fill_d8 = cuMemsetD8_v2(dst: CUdeviceptr, value: c_uchar, count: usize);
     memory::fill_d32 = cuMemsetD32_v2(dst: CUdeviceptr, value: c_uint, count: usize);
     memory::fill_async_d8 = cuMemsetD8Async(dst: CUdeviceptr, value: c_uchar, count: usize, stream: CUstream);

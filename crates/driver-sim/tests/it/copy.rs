@@ -270,6 +270,139 @@ fn a_rectangle_is_copied_row_by_row() {
     call!(sim, cuMemcpy2DAsync_v2(&raw const nothing, stream)).unwrap();
 }
 
+/// Two slices of two rows of two bytes, from the second byte of each row of the second slice on.
+fn boxed(source: *const u8, target: CUdeviceptr) -> CUDA_MEMCPY3D {
+    CUDA_MEMCPY3D {
+        srcMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
+        srcHost: source.cast(),
+        srcPitch: 3,
+        srcHeight: 2,
+        srcXInBytes: 1,
+        srcZ: 1,
+        dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        dstDevice: target,
+        dstPitch: 2,
+        dstHeight: 3,
+        WidthInBytes: 2,
+        Height: 2,
+        Depth: 2,
+        ..CUDA_MEMCPY3D::default()
+    }
+}
+
+#[test]
+fn a_box_is_copied_slice_by_slice() {
+    let (sim, _) = sim_with_context();
+    let (address, stream) = (alloc(&sim, 12), stream(&sim));
+    call!(sim, cuMemsetD8Async(address, 99, 12, stream)).unwrap();
+    let source: Vec<u8> = (0..18).collect();
+    let copy = boxed(source.as_ptr(), address);
+    call!(sim, cuMemcpy3DAsync_v2(&raw const copy, stream)).unwrap();
+    call!(sim, cuStreamSynchronize(stream)).unwrap();
+    assert_eq!(read(&sim, address, 12), Ok(vec![7, 8, 10, 11, 99, 99, 13, 14, 16, 17, 99, 99]));
+    let bad = [
+        CUDA_MEMCPY3D { srcPitch: 2, ..copy },
+        CUDA_MEMCPY3D { dstHeight: 1, ..copy },
+        CUDA_MEMCPY3D { Depth: 3, ..copy },
+        CUDA_MEMCPY3D { dstMemoryType: CUmemorytype(9), ..copy },
+    ];
+    for copy in bad {
+        let refused = call!(sim, cuMemcpy3DAsync_v2(&raw const copy, stream));
+        assert_eq!(refused, Err(CUresult::INVALID_VALUE));
+    }
+}
+
+/// Two copies of two bytes each, from `from` to `to`.
+fn batch(
+    sim: &Sim,
+    (to, from): (CUdeviceptr, CUdeviceptr),
+    order: c_uint,
+    indices: &mut [usize],
+    stream: CUstream,
+) -> Asked<()> {
+    let order = CUmemcpySrcAccessOrder(order);
+    let attribute = CUmemcpyAttributes { srcAccessOrder: order, ..CUmemcpyAttributes::default() };
+    let (mut to, mut from, mut sizes) = ([to, to + 2], [from, from + 2], [2, 2]);
+    let mut attributes = [attribute; 4];
+    call!(
+        sim,
+        cuMemcpyBatchAsync_v2(
+            to.as_mut_ptr(),
+            from.as_mut_ptr(),
+            sizes.as_mut_ptr(),
+            2,
+            attributes.as_mut_ptr(),
+            indices.as_mut_ptr(),
+            indices.len(),
+            stream
+        )
+    )
+}
+
+#[test]
+fn several_copies_are_made_all_or_none() {
+    let (sim, _) = sim_with_context();
+    let (from, to, stream) = (alloc(&sim, 4), alloc(&sim, 4), stream(&sim));
+    write(&sim, from, &[1, 2, 3, 4]).unwrap();
+    write(&sim, to, &[0; 4]).unwrap();
+    let bad = Err(CUresult::INVALID_VALUE);
+    assert_eq!(batch(&sim, (to, from), 0, &mut [0], stream), bad);
+    assert_eq!(batch(&sim, (to, from), 1, &mut [], stream), bad);
+    assert_eq!(batch(&sim, (to, from), 1, &mut [1], stream), bad);
+    assert_eq!(batch(&sim, (to, from), 1, &mut [0, 2], stream), bad);
+    assert_eq!(batch(&sim, (to, from), 1, &mut [0, 0], stream), bad);
+    assert_eq!(batch(&sim, (to, from), 1, &mut [0], CUstream::NULL), bad);
+    assert!(sim.violations().is_empty());
+    assert_eq!(batch(&sim, (to + 1, from), 1, &mut [0], stream), bad);
+    assert_eq!(kinds(&sim), [ViolationKind::OutOfBounds]);
+    assert_eq!((sim.pending(), read(&sim, to, 4)), (0, Ok(vec![0; 4])));
+    batch(&sim, (to, from), 3, &mut [0, 1], stream).unwrap();
+    call!(sim, cuStreamSynchronize(stream)).unwrap();
+    assert_eq!(read(&sim, to, 4), Ok(vec![1, 2, 3, 4]));
+    call!(sim, cuCtxSetCurrent(CUcontext::NULL)).unwrap();
+    assert_eq!(batch(&sim, (to, from), 1, &mut [0], stream), bad);
+}
+
+#[test]
+fn the_older_form_of_several_copies_does_not_say_which_failed() {
+    let (sim, _) = sim_with_context();
+    let (mut to, mut from, mut size) = (alloc(&sim, 4), alloc(&sim, 4), 5);
+    let order = CUmemcpySrcAccessOrder::CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    let mut attribute =
+        CUmemcpyAttributes { srcAccessOrder: order, ..CUmemcpyAttributes::default() };
+    let (mut index, mut failed) = (0, 7);
+    let refused = call!(
+        sim,
+        cuMemcpyBatchAsync(
+            &raw mut to,
+            &raw mut from,
+            &raw mut size,
+            1,
+            &raw mut attribute,
+            &raw mut index,
+            1,
+            &raw mut failed,
+            stream(&sim)
+        )
+    );
+    assert_eq!((refused, failed), (Err(CUresult::INVALID_VALUE), usize::MAX));
+}
+
+#[test]
+fn the_blocking_forms_wait_for_memory_that_was_set_to_be_synchronous() {
+    let (sim, _) = sim_with_context();
+    let (from, to) = (alloc(&sim, 4), alloc(&sim, 4));
+    call!(sim, cuMemcpyDtoD_v2(to, from, 4)).unwrap();
+    assert_eq!(sim.pending(), 1);
+    let sync = CUpointer_attribute::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+    let on = 1_u32;
+    call!(sim, cuPointerSetAttribute((&raw const on).cast(), sync, to)).unwrap();
+    call!(sim, cuMemcpyDtoD_v2(to, from, 4)).unwrap();
+    assert_eq!(sim.pending(), 0);
+    call!(sim, cuMemsetD8_v2(to, 1, 4)).unwrap();
+    assert_eq!(sim.pending(), 0);
+}
+
 /// Two devices with their primary contexts, the first one's current.
 fn two_devices() -> (Sim, [CUcontext; 2]) {
     let sim = Sim::with_options(SimOptions::with_devices(2));

@@ -250,6 +250,19 @@ pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call, stream: CUstream) ->
             let mut location = CUmemLocation::default();
             call!(sim, cuMemPoolGetAccess(&raw mut flags, pool, &raw mut location))
         }
+        Call::cuMemSetMemPool => {
+            let device = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+            let mut here = CUmemLocation { type_: device, ..CUmemLocation::default() };
+            let pinned = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+            call!(sim, cuMemSetMemPool(&raw mut here, pinned, pool))
+        }
+        Call::cuMemAdvise_v2 => {
+            call!(sim, cuMemAdvise_v2(address, 1, CUmem_advise(1), CUmemLocation::default()))
+        }
+        Call::cuMemAdvise => call!(sim, cuMemAdvise(address, 1, CUmem_advise(1), 0)),
+        Call::cuStreamAttachMemAsync => {
+            call!(sim, cuStreamAttachMemAsync(stream, address, 0, 1))
+        }
         Call::cuDeviceSetMemPool => call!(sim, cuDeviceSetMemPool(0, pool)),
         Call::cuPointerSetAttribute => {
             let sync = CUpointer_attribute::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;

@@ -246,6 +246,28 @@ fn a_device_has_a_default_pool_that_comes_back_when_the_current_one_ends() {
 }
 
 #[test]
+fn a_location_s_pools_are_its_device_s() {
+    let sim = sim();
+    let pinned = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    let default: CUmemoryPool = get!(sim, cuDeviceGetDefaultMemPool(out, 0)).unwrap();
+    let (mut here, mut nowhere) = (location(DEVICE, 0), location(DEVICE, 9));
+    let (here, nowhere) = (&raw mut here, &raw mut nowhere);
+    let asked: Asked<CUmemoryPool> = get!(sim, cuMemGetDefaultMemPool(out, here, pinned));
+    assert_eq!(asked, Ok(default));
+    let own = pool(&sim);
+    call!(sim, cuMemSetMemPool(here, pinned, own)).unwrap();
+    let current: Asked<CUmemoryPool> = get!(sim, cuMemGetMemPool(out, here, pinned));
+    assert_eq!(current, Ok(own));
+    assert_eq!(get!(sim, cuDeviceGetMemPool(out, 0)), Ok(own));
+    let none: Asked<CUmemoryPool> = get!(sim, cuMemGetDefaultMemPool(out, nowhere, pinned));
+    assert_eq!(none, Err(CUresult::INVALID_VALUE));
+    let none: Asked<CUmemoryPool> = get!(sim, cuMemGetMemPool(out, nowhere, pinned));
+    assert_eq!(none, Err(CUresult::INVALID_VALUE));
+    let null = call!(sim, cuMemSetMemPool(here, pinned, CUmemoryPool::NULL));
+    assert_eq!(null, Err(CUresult::INVALID_VALUE));
+}
+
+#[test]
 fn a_pool_is_made_for_a_place_that_exists() {
     let sim = sim();
     create(&sim, properties(CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0)).unwrap();

@@ -4,8 +4,8 @@
 //! addresses that no host mapping can have ([`FIRST_DEVICE_ADDRESS`] and up), so that a device pointer that is
 //! followed on the host is found at once; page-locked and managed memory has its real host address.
 //!
-//! Addresses of device memory aren't used twice, and allocations are [`GUARD_BYTES`] apart: a stale or overrun
-//! pointer meets nothing that lives.
+//! By default addresses of device memory aren't used twice; with reuse on, the address that was freed last is given
+//! again first, as real drivers do. Allocations are [`GUARD_BYTES`] apart: an overrun pointer meets nothing that lives.
 
 #![expect(unsafe_code, reason = "page-locked memory is reached at its host address")]
 
@@ -160,15 +160,20 @@ pub(crate) struct Space {
     live: BTreeMap<u64, Allocation>,
     /// What was freed, by base.
     freed: BTreeMap<u64, Freed>,
+    /// Whether addresses are used again, and those that can be, by how much room there is.
+    reuse: bool,
+    idle: BTreeMap<u64, Vec<u64>>,
     next_address: u64,
     next_id: u64,
 }
 
 impl Space {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(reuse: bool) -> Self {
         Self {
             live: BTreeMap::new(),
             freed: BTreeMap::new(),
+            reuse,
+            idle: BTreeMap::new(),
             next_address: FIRST_DEVICE_ADDRESS,
             next_id: 1,
         }
@@ -176,10 +181,16 @@ impl Space {
 
     /// Allocates device memory and returns its address; `None` if the address space is full.
     pub(crate) fn add_device(&mut self, request: Request) -> Option<u64> {
-        let base = self.next_address;
-        let span = request.size_bytes.max(1).checked_next_multiple_of(GUARD_BYTES)?;
-        self.next_address = base.checked_add(span)?.checked_add(GUARD_BYTES)?;
+        let span = span(request.size_bytes)?;
         let size_bytes = usize::try_from(request.size_bytes).ok()?;
+        let base = match self.idle.get_mut(&span).and_then(Vec::pop) {
+            Some(base) => base,
+            None => {
+                let base = self.next_address;
+                self.next_address = base.checked_add(span)?.checked_add(GUARD_BYTES)?;
+                base
+            }
+        };
         self.insert(base, request, Storage::Device(Bytes::new(size_bytes)));
         Some(base)
     }
@@ -232,6 +243,11 @@ impl Space {
         let allocation = self.live.remove(&base)?;
         if self.freed.len() >= GRAVES_MAX {
             self.freed.pop_first();
+        }
+        if let (Storage::Device(_), true, Some(span)) =
+            (&allocation.storage, self.reuse, span(allocation.size_bytes))
+        {
+            self.idle.entry(span).or_default().push(base);
         }
         let Allocation { size_bytes, origin, made, .. } = allocation;
         let grave = Grave { made, ended, ending };
@@ -350,6 +366,11 @@ impl Space {
         }
         Ok(allocation)
     }
+}
+
+/// How much room an allocation has in front of the next one's guard.
+fn span(size_bytes: u64) -> Option<u64> {
+    size_bytes.max(1).checked_next_multiple_of(GUARD_BYTES)
 }
 
 /// How far into its allocation an address lies; a device allocation's size fits a `usize`.

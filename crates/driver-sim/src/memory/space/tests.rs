@@ -23,7 +23,7 @@ fn is_freed_at(result: Result<Place, Misplaced>, expected: u64) -> bool {
 
 #[test]
 fn bounds_are_those_asked_for_not_those_rounded_up() {
-    let mut space = Space::new();
+    let mut space = Space::new(false);
     let base = space.add_device(request(100)).unwrap();
     assert!(matches!(space.locate(base + 99, 1), Ok(Place::Known { .. })));
     assert!(matches!(
@@ -35,14 +35,14 @@ fn bounds_are_those_asked_for_not_those_rounded_up() {
 
 #[test]
 fn a_range_that_runs_over_the_end_of_the_address_space_is_out_of_bounds() {
-    let mut space = Space::new();
+    let mut space = Space::new(false);
     let base = space.add_device(request(100)).unwrap();
     assert!(matches!(space.locate(base + 1, u64::MAX), Err(Misplaced::OutOfBounds { .. })));
 }
 
 #[test]
 fn a_freed_address_is_known_as_freed_and_never_given_out_again() {
-    let mut space = Space::new();
+    let mut space = Space::new(false);
     let first = space.add_device(request(64)).unwrap();
     space.remove(first, site(3), Ending::Destroyed).unwrap();
     let second = space.add_device(request(64)).unwrap();
@@ -54,7 +54,7 @@ fn a_freed_address_is_known_as_freed_and_never_given_out_again() {
 
 #[test]
 fn after_a_free_was_enqueued_the_address_is_refused_but_queued_work_still_reaches_it() {
-    let mut space = Space::new();
+    let mut space = Space::new(false);
     let base = space.add_device(request(4)).unwrap();
     space.write(base, &[1, 2, 3, 4]).unwrap();
     space.at_mut(base).unwrap().free_enqueued = Some(site(3));
@@ -66,7 +66,7 @@ fn after_a_free_was_enqueued_the_address_is_refused_but_queued_work_still_reache
 
 #[test]
 fn host_addresses_are_the_host_s_and_unknown_ones_are_pageable() {
-    let mut space = Space::new();
+    let mut space = Space::new(false);
     let base = space.add_host(request(16)).unwrap();
     assert!(base < FIRST_DEVICE_ADDRESS);
     space.write(base + 4, &[1, 2]).unwrap();
@@ -82,7 +82,7 @@ fn host_addresses_are_the_host_s_and_unknown_ones_are_pageable() {
 
 #[test]
 fn an_overlap_is_seen_from_both_sides() {
-    let mut space = Space::new();
+    let mut space = Space::new(false);
     let block = [0_u8; 64];
     let base = core::ptr::from_ref(&block).addr() as u64;
     // SAFETY: nothing is read or written through the space here.
@@ -91,4 +91,18 @@ fn an_overlap_is_seen_from_both_sides() {
     assert!(space.overlaps(base, 17));
     assert!(space.overlaps(base + 31, 1));
     assert!(!space.overlaps(base + 32, 32));
+}
+
+#[test]
+fn with_reuse_on_the_address_that_was_freed_last_is_given_again_and_is_no_longer_stale() {
+    let mut space = Space::new(true);
+    let [first, second] = [64, 64].map(|size| space.add_device(request(size)).unwrap());
+    for base in [first, second] {
+        space.remove(base, site(3), Ending::Destroyed).unwrap();
+    }
+    assert!(is_freed_at(space.locate(second, 1), second));
+    assert_eq!(space.add_device(request(100)), Some(second));
+    assert!(matches!(space.locate(second, 100), Ok(Place::Known { .. })));
+    assert_ne!(space.add_device(request(GUARD_BYTES + 1)), Some(first));
+    assert_eq!(space.add_device(request(1)), Some(first));
 }

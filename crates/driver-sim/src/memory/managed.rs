@@ -1,0 +1,149 @@
+//! Managed memory: advised, prefetched, attached to streams. It lies on the host, where both sides reach it, so that none
+//! of these moves anything.
+//!
+//! Source: CUDA Driver API 13.x, "Unified Addressing", "Stream Management".
+
+#![expect(unsafe_code, reason = "a location is a union")]
+
+use cuhold_driver_sys::ffi::*;
+
+use super::space::{Origin, Place};
+use crate::{
+    graph::NodeKind,
+    queue::Work,
+    world::{Answer, Turn},
+};
+
+impl Turn<'_> {
+    /// Refuses a range that isn't within one managed allocation.
+    fn managed_range(&mut self, address: u64, count: usize) -> Answer {
+        if count == 0 {
+            return Err(CUresult::INVALID_VALUE);
+        }
+        match self.state.memory.space.locate(address, count as u64) {
+            Err(misplaced) => Err(self.refuse_misplaced(misplaced)),
+            Ok(Place::Pageable) => Err(CUresult::INVALID_VALUE),
+            Ok(Place::Known { base, .. }) => {
+                let found = self.state.memory.space.at(base).map(|a| a.origin);
+                match found {
+                    Some(Origin::Managed(_)) => Ok(()),
+                    _ => Err(CUresult::INVALID_VALUE),
+                }
+            }
+        }
+    }
+
+    /// A device that exists, or the host.
+    fn placed(&self, location: CUmemLocation) -> Answer {
+        match location.type_ {
+            CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
+                // SAFETY: each view of the union is a plain number, of which any bytes are one.
+                let device = unsafe { location.__bindgen_anon_1.id };
+                self.state.device_index(device).map(|_index| ())
+            }
+            CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST
+            | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA
+            | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(()),
+            _ => Err(CUresult::INVALID_VALUE),
+        }
+    }
+}
+
+/// A device's number as a location; the number of no device is the host.
+fn location_of(device: CUdevice) -> CUmemLocation {
+    let type_ = match device {
+        CU_DEVICE_CPU => CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST,
+        _ => CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+    };
+    let mut location = CUmemLocation { type_, ..CUmemLocation::default() };
+    location.__bindgen_anon_1.id = device;
+    location
+}
+
+pub(crate) fn advise(
+    turn: &mut Turn<'_>,
+    address: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    device: CUdevice,
+) -> Answer {
+    advise_v2(turn, address, count, advice, location_of(device))
+}
+
+pub(crate) fn advise_v2(
+    turn: &mut Turn<'_>,
+    address: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    location: CUmemLocation,
+) -> Answer {
+    turn.current()?;
+    turn.not_lost()?;
+    turn.check_capture()?;
+    if advice.0 == 0 || advice.0 > CUmem_advise::CU_MEM_ADVISE_UNSET_ACCESSED_BY.0 {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    turn.managed_range(address, count)?;
+    let names_a_place = matches!(
+        advice,
+        CUmem_advise::CU_MEM_ADVISE_SET_PREFERRED_LOCATION
+            | CUmem_advise::CU_MEM_ADVISE_SET_ACCESSED_BY
+            | CUmem_advise::CU_MEM_ADVISE_UNSET_ACCESSED_BY
+    );
+    if names_a_place { turn.placed(location) } else { Ok(()) }
+}
+
+pub(crate) fn prefetch(
+    turn: &mut Turn<'_>,
+    address: CUdeviceptr,
+    count: usize,
+    device: CUdevice,
+    stream: CUstream,
+) -> Answer {
+    prefetch_v2(turn, address, count, location_of(device), 0, stream)
+}
+
+pub(crate) fn prefetch_v2(
+    turn: &mut Turn<'_>,
+    address: CUdeviceptr,
+    count: usize,
+    location: CUmemLocation,
+    flags: c_uint,
+    stream: CUstream,
+) -> Answer {
+    let target = turn.stream(stream)?;
+    turn.not_lost()?;
+    turn.capture_usable(target)?;
+    if turn.is_capturing(target) {
+        // No kind of node that the simulator has.
+        return Err(CUresult::MISSING);
+    }
+    if flags != 0 {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    turn.managed_range(address, count)?;
+    turn.placed(location)?;
+    turn.enqueue(target, NodeKind::Memcpy, Work::Marker)
+}
+
+/// Of managed memory the whole is attached: its size, or 0 for that.
+pub(crate) fn attach(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    address: CUdeviceptr,
+    size: usize,
+    flags: c_uint,
+) -> Answer {
+    const SINGLE: c_uint = CUmemAttach_flags::CU_MEM_ATTACH_SINGLE.0;
+    let target = turn.stream(stream)?;
+    turn.not_lost()?;
+    turn.not_captured(target)?;
+    let whole = turn.state.memory.space.at(address).map(|found| found.size_bytes);
+    let fits = size == 0 || whole == Some(size as u64);
+    let known = matches!(flags, 1 | 2 | SINGLE);
+    if !known || !fits || (flags == SINGLE && target.created.is_none()) {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    turn.managed_range(address, 1)?;
+    turn.enqueue(target, NodeKind::Memcpy, Work::Marker)
+}

@@ -103,7 +103,7 @@ pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUst
         return Ok(());
     }
     turn.check_capture()?;
-    let (id, origin) = turn.freeable(address)?;
+    let (_, origin) = turn.freeable(address)?;
     if !matches!(origin, Origin::Pool(_) | Origin::Device(_)) {
         return Err(CUresult::INVALID_VALUE);
     }
@@ -111,10 +111,7 @@ pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUst
     turn.begin_free(address, number)?;
     let by = turn.site;
     let work = Work::OnState(Box::new(move |state| {
-        let there = state.memory.space.at(address).is_some_and(|a| a.id == id);
-        if there {
-            state.memory.execute_free(address, number, by);
-        }
+        state.memory.execute_free(address, number, by);
         Ok(())
     }));
     turn.enqueue(target, NodeKind::MemFree, work)

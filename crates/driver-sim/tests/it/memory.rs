@@ -163,6 +163,21 @@ fn work_of_another_context_that_a_free_did_not_wait_for_faults() {
 }
 
 #[test]
+fn a_free_that_waits_for_a_fault_says_so_and_frees_nothing() {
+    let (sim, _) = sim_with_context();
+    let stream: CUstream = get!(sim, cuStreamCreate(out, 1)).unwrap();
+    let ctx: CUcontext = get!(sim, cuCtxCreate_v4(out, core::ptr::null_mut(), 0, 0)).unwrap();
+    let foreign = alloc(&sim, 64).unwrap();
+    call!(sim, cuMemsetD8Async(foreign, 1, 64, stream)).unwrap();
+    call!(sim, cuMemFree_v2(foreign)).unwrap();
+    let _: CUcontext = get!(sim, cuCtxPopCurrent_v2(out)).unwrap();
+    let own = alloc(&sim, 64).unwrap();
+    assert_eq!(call!(sim, cuMemFree_v2(own)), Err(CUresult::ILLEGAL_ADDRESS));
+    assert_eq!(sim.live(ObjectKind::DeviceMemory), 1);
+    assert_ne!(ctx, CUcontext::NULL);
+}
+
+#[test]
 fn memory_ends_with_its_context() {
     let (sim, _) = sim_with_context();
     let other: CUcontext = get!(sim, cuCtxCreate_v4(out, core::ptr::null_mut(), 0, 0)).unwrap();

@@ -92,6 +92,20 @@ fn a_range_can_be_registered_once_at_a_time() {
 }
 
 #[test]
+fn a_block_whose_context_ended_is_gone_for_the_driver_and_still_there_for_the_host() {
+    let (sim, _) = sim_with_context();
+    let ctx: CUcontext = get!(sim, cuCtxCreate_v4(out, core::ptr::null_mut(), 0, 0)).unwrap();
+    let pointer: *mut u64 = host_alloc(&sim, 64, 0).unwrap().cast();
+    // SAFETY: 64 bytes of page-locked memory that nothing else uses.
+    unsafe { pointer.write(5) };
+    call!(sim, cuCtxDestroy_v2(ctx)).unwrap();
+    assert_eq!(call!(sim, cuMemFreeHost(pointer.cast())), Err(CUresult::INVALID_VALUE));
+    assert_eq!(kinds(&sim), [ViolationKind::UseAfterContext]);
+    // SAFETY: the simulated driver keeps such a block as long as it lives itself.
+    assert_eq!(unsafe { pointer.read() }, 5);
+}
+
+#[test]
 fn freeing_waits_for_queued_copies_of_the_owner_s_context() {
     let (sim, _) = sim_with_context();
     let stream: CUstream = get!(sim, cuStreamCreate(out, 1)).unwrap();

@@ -295,11 +295,20 @@ fn the_467th_pool_without_a_limit_is_refused_on_a_device_of_the_measured_size() 
     options.devices[0].memory_bytes = 143_156 << 20;
     let sim = Sim::with_options(options);
     call!(sim, cuInit(0)).unwrap();
-    for _ in 0..466 {
-        pool(&sim);
-    }
-    assert_eq!(create(&sim, properties(DEVICE, 0)), Err(CUresult::OUT_OF_MEMORY));
+    let pools: Vec<_> = (0..466).map(|_| pool(&sim)).collect();
+    let refused = Err(CUresult::OUT_OF_MEMORY);
+    assert_eq!(create(&sim, properties(DEVICE, 0)), refused);
     create(&sim, CUmemPoolProps { maxSize: 1 << 20, ..properties(DEVICE, 0) }).unwrap();
+    // A destroyed pool's addresses are taken until the last of its memory is freed.
+    let ctx: CUcontext = get!(sim, cuDevicePrimaryCtxRetain(out, 0)).unwrap();
+    call!(sim, cuCtxSetCurrent(ctx)).unwrap();
+    let stream = stream(&sim);
+    let address = from_pool(&sim, 64, pools[7], stream).unwrap();
+    call!(sim, cuMemPoolDestroy(pools[7])).unwrap();
+    call!(sim, cuMemFreeAsync(address, stream)).unwrap();
+    assert_eq!(create(&sim, properties(DEVICE, 0)), refused);
+    call!(sim, cuStreamSynchronize(stream)).unwrap();
+    create(&sim, properties(DEVICE, 0)).unwrap();
 }
 
 fn access(sim: &Sim, pool: CUmemoryPool, device: c_int) -> Asked<CUmemAccess_flags> {

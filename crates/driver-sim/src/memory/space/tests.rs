@@ -105,4 +105,5 @@ fn with_reuse_on_the_address_that_was_freed_last_is_given_again_and_is_no_longer
     assert!(matches!(space.locate(second, 100), Ok(Place::Known { .. })));
     assert_ne!(space.add_device(request(GUARD_BYTES + 1)), Some(first));
     assert_eq!(space.add_device(request(1)), Some(first));
+    assert!(matches!(space.locate(first + 10, 1), Err(Misplaced::Wild { .. })));
 }

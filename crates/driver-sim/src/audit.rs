@@ -68,6 +68,7 @@ object_kinds! {
     Function "function";
     Library "library";
     Kernel "kernel";
+    LogCallback "log callback";
 }
 
 /// A rule that the caller broke. On a real driver most of these crash, or are undefined.

@@ -1,28 +1,23 @@
-//! The driver as a whole: initialization, version, error names, symbols, and the log of failures.
+//! The driver as a whole: initialization, version, error names, symbols. Its log is in `log.rs`.
 //!
-//! Source: CUDA Driver API 13.x, "Initialization", "Version Management", "Error Handling", "Driver Entry Point Access",
-//! "Error Log Management Functions".
+//! Source: CUDA Driver API 13.x, "Initialization", "Version Management", "Error Handling", "Driver Entry Point Access".
 
-#![expect(unsafe_code, reason = "writes into buffers of the caller")]
-
-use std::{
-    collections::{BTreeMap, VecDeque},
-    ffi::CString,
-    fmt::Write as _,
-};
+use std::{collections::BTreeMap, ffi::CString};
 
 use cuhold_driver_sys::{Function, Version, ffi::*};
 
-use crate::{
-    audit::CallSite,
-    world::{Answer, In, Out, SIMULATED, Turn},
-};
+use crate::world::{Answer, In, Out, SIMULATED, Turn};
 
-/// The driver keeps the last so many lines (a choice; the documentation names no number).
-const LINES_MAX: usize = 256;
+/// The texts that were handed out as C strings, which stay valid as long as the driver.
+#[derive(Debug, Default)]
+pub(crate) struct Texts(BTreeMap<&'static str, CString>);
 
-/// A dump is never longer, in bytes (documented).
-const DUMP_MAX: usize = 25_600;
+impl Texts {
+    /// A text of the status table as a C string.
+    fn c_text(&mut self, text: &'static str) -> *const c_char {
+        self.0.entry(text).or_insert_with(|| CString::new(text).unwrap_or_default()).as_ptr()
+    }
+}
 
 pub(crate) fn init(turn: &mut Turn<'_>, flags: c_uint) -> Answer {
     if flags != 0 {
@@ -63,7 +58,7 @@ fn error_text(
         text.write(std::ptr::null());
         return Err(CUresult::INVALID_VALUE);
     };
-    text.write(turn.state.log.c_text(found));
+    text.write(turn.state.texts.c_text(found));
     Ok(())
 }
 
@@ -96,95 +91,4 @@ pub(crate) fn proc_address(
         CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
     });
     Ok(())
-}
-
-/// Any flags are taken, although they are documented to be 0 (measured).
-pub(crate) fn logs_current(
-    turn: &mut Turn<'_>,
-    iterator_out: Out<CUlogIterator>,
-    _flags: c_uint,
-) -> Answer {
-    iterator_out.required()?.write(turn.state.log.end());
-    Ok(())
-}
-
-/// Writes the lines after the iterator (all of them if it is null) as text, and moves the iterator behind them.
-pub(crate) fn logs_dump_to_memory(
-    turn: &mut Turn<'_>,
-    iterator: Out<CUlogIterator>,
-    buffer: Out<c_char>,
-    size: Out<usize>,
-    flags: c_uint,
-) -> Answer {
-    let (buffer, size) = (buffer.required()?, size.required()?);
-    if flags != 0 {
-        return Err(CUresult::INVALID_VALUE);
-    }
-    let room = size.read().unwrap_or(0).min(DUMP_MAX);
-    let from = iterator.read().unwrap_or(0);
-    let Some(text) = turn.state.log.text_after(from, room) else {
-        size.write(0);
-        return Err(CUresult::INVALID_VALUE);
-    };
-    if !text.is_empty() {
-        // SAFETY: the caller says in `size` how large its buffer is; `room` isn't more.
-        unsafe { buffer.write_text(&text, room) };
-    }
-    size.write(text.len());
-    if !iterator.is_null() {
-        iterator.write(turn.state.log.end());
-    }
-    Ok(())
-}
-
-/// The driver's log: a line for each call that failed, and the texts that were handed out as C strings.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    first: CUlogIterator,
-    lines: VecDeque<String>,
-    /// Handed out as pointers that stay valid as long as the driver.
-    texts: BTreeMap<&'static str, CString>,
-}
-
-impl Log {
-    pub(crate) fn append(&mut self, site: CallSite, status: CUresult) {
-        if self.lines.len() == LINES_MAX {
-            self.lines.pop_front();
-            self.first = self.first.wrapping_add(1);
-        }
-        let mut line = String::new();
-        // Writing to a String can't fail.
-        if writeln!(line, "[CUDA][E] {} returned {status}", site.call).is_ok() {
-            self.lines.push_back(line);
-        }
-    }
-
-    /// The iterator behind the last line.
-    fn end(&self) -> CUlogIterator {
-        let len = CUlogIterator::try_from(self.lines.len()).unwrap_or(CUlogIterator::MAX);
-        self.first.wrapping_add(len)
-    }
-
-    /// The newest lines after `from` that fit into `room` bytes with a NUL; `None` if there are lines and not even
-    /// the newest fits.
-    fn text_after(&self, from: CUlogIterator, room: usize) -> Option<String> {
-        let skip = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        let mut taken = Vec::new();
-        let mut bytes = 1;
-        for line in self.lines.iter().skip(skip).rev() {
-            bytes += line.len();
-            if bytes > room {
-                break;
-            }
-            taken.push(line.as_str());
-        }
-        let any = self.lines.len() > skip;
-        taken.reverse();
-        (!any || !taken.is_empty()).then(|| taken.concat())
-    }
-
-    /// A text of the status table as a C string that lives as long as the driver.
-    fn c_text(&mut self, text: &'static str) -> *const c_char {
-        self.texts.entry(text).or_insert_with(|| CString::new(text).unwrap_or_default()).as_ptr()
-    }
 }

@@ -37,6 +37,7 @@ mod device;
 mod driver;
 mod event;
 mod graph;
+mod log;
 mod memory;
 mod options;
 mod queue;

@@ -189,6 +189,7 @@ impl Sim {
             .chain(state.events.leaks())
             .chain(state.graphs.leaks())
             .chain(state.user_objects.leaks())
+            .chain(state.log.leaks())
             .chain(state.memory.leaks())
             .chain(state.code.leaks())
             .collect()

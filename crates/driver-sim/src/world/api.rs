@@ -7,7 +7,7 @@
 use cuhold_driver_sys::{Call, DriverApi, Life, ffi::*};
 
 use super::{Argument, World};
-use crate::{capture, code, context, device, driver, event, graph, memory, stream};
+use crate::{capture, code, context, device, driver, event, graph, log, memory, stream};
 
 macro_rules! simulated {
     ($($topic:ident $(:: $part:ident)+ = $call:ident ($($argument:ident : $type:ty),* $(,)?);)*) => {
@@ -48,9 +48,15 @@ simulated! {
     driver::error_string = cuGetErrorString(error: CUresult, p_str: *mut *const c_char);
     driver::proc_address = cuGetProcAddress_v2(symbol: *const c_char, pfn: *mut *mut c_void, cuda_version: c_int,
         flags: cuuint64_t, symbol_status: *mut CUdriverProcAddressQueryResult);
-    driver::logs_current = cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: c_uint);
-    driver::logs_dump_to_memory = cuLogsDumpToMemory(iterator: *mut CUlogIterator, buffer: *mut c_char,
-        size: *mut usize, flags: c_uint);
+
+    // Log
+    log::register = cuLogsRegisterCallback(function: CUlogsCallback, data: *mut c_void,
+        out: *mut CUlogsCallbackHandle);
+    log::unregister = cuLogsUnregisterCallback(handle: CUlogsCallbackHandle);
+    log::current = cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: c_uint);
+    log::dump_to_file = cuLogsDumpToFile(iterator: *mut CUlogIterator, path: *const c_char, flags: c_uint);
+    log::dump_to_memory = cuLogsDumpToMemory(iterator: *mut CUlogIterator, buffer: *mut c_char, size: *mut usize,
+        flags: c_uint);
 
     // Devices
     device::count = cuDeviceGetCount(count: *mut c_int);

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Start reading at [`World::enter`]. The functions themselves stand in topic files (`driver`, `device`, `context`,
-//! `stream`, `event`, `capture`, `graph`, `memory`, `code`) as `fn(&mut Turn, arguments) -> Answer`; `api.rs` lists
-//! which C function is which of them.
+//! `stream`, `event`, `capture`, `graph`, `memory`, `code`, `log`) as `fn(&mut Turn, arguments) -> Answer`; `api.rs`
+//! lists which C function is which of them.
 //!
 //! Each of them checks in this order: null out-pointers, handles, the current context, a lost driver, captures, values.
 //! A failing call has no effect unless the driver is documented or measured to have one.
@@ -148,8 +148,7 @@ impl Turn<'_> {
     #[cold]
     fn failed(&mut self, status: CUresult) -> CUresult {
         if status != CUresult::NOT_READY && status != CUresult::MISSING {
-            let site = self.site;
-            self.state.log.append(site, status);
+            self.log_failure(status);
         }
         status
     }

@@ -192,5 +192,6 @@ as_they_are! {
     CUresult CUcontext CUstream CUevent CUgraph CUgraphNode CUuserObject CUmodule CUfunction CUlibrary CUkernel CUmemoryPool
     CUdevice_attribute CUdevice_P2PAttribute CUexecAffinityType CUlimit CUfunc_cache CUstreamCaptureMode
     CUfunction_attribute CUpointer_attribute CUmemPool_attribute CUmemAllocationType CUmemAllocationHandleType
-    CUhostFn CUmem_advise CUstreamCallback CUoccupancyB2DSize CUstreamAttrID CUipcEventHandle CUipcMemHandle CUmemLocation
+    CUhostFn CUlogsCallback CUlogsCallbackHandle CUmem_advise CUstreamCallback CUoccupancyB2DSize CUstreamAttrID
+    CUipcEventHandle CUipcMemHandle CUmemLocation
 }

@@ -1,4 +1,4 @@
-//! Initialization, names, symbols, logs, exit and fork.
+//! Initialization, names, symbols, exit and fork.
 
 use cuhold_driver_sim::{
     Sim, SimOptions,
@@ -101,35 +101,6 @@ fn what_is_not_simulated_is_missing() {
     let sim = sim();
     assert!(!Sim::simulated().contains(&Call::cuGreenCtxDestroy));
     assert_eq!(call!(sim, cuGreenCtxDestroy(CUgreenCtx::NULL)), Err(CUresult::MISSING));
-}
-
-fn dump(sim: &Sim, iterator: &mut CUlogIterator, room: usize) -> Asked<String> {
-    let mut buffer = vec![0x55; room.max(1)];
-    let mut size = room;
-    let (to, len) = (buffer.as_mut_ptr(), &raw mut size);
-    call!(sim, cuLogsDumpToMemory(iterator, to, len, 0))?;
-    let bytes: Vec<u8> = buffer.iter().take(size).map(|byte| byte.to_ne_bytes()[0]).collect();
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-#[test]
-fn the_log_has_a_line_for_each_call_that_failed() {
-    let (sim, _) = sim_with_context();
-    let mut at = get!(sim, cuLogsCurrent(out, 0)).unwrap();
-    assert_eq!(dump(&sim, &mut at, 1000), Ok(String::new()));
-    call!(sim, cuEventDestroy_v2(CUevent::NULL)).unwrap_err();
-    let text = dump(&sim, &mut at, 1000).unwrap();
-    assert!(text.contains("cuEventDestroy") && text.contains("INVALID_HANDLE"), "{text}");
-    assert_eq!(dump(&sim, &mut at, 1000), Ok(String::new()), "the iterator moved on");
-}
-
-#[test]
-fn a_log_buffer_too_small_for_any_line_is_refused() {
-    let (sim, _) = sim_with_context();
-    let mut at = get!(sim, cuLogsCurrent(out, 0)).unwrap();
-    call!(sim, cuEventDestroy_v2(CUevent::NULL)).unwrap_err();
-    assert_eq!(dump(&sim, &mut at, 4), Err(CUresult::INVALID_VALUE));
-    assert_eq!(call!(sim, cuLogsCurrent(std::ptr::null_mut(), 0)), Err(CUresult::INVALID_VALUE));
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod event;
 mod fault;
 mod graph;
 mod launch;
+mod log;
 mod managed;
 mod memory;
 mod model;

@@ -26,10 +26,6 @@ pub(crate) const MISSING: &[(&str, &[&str])] = &[
         &["cuDeviceGetGraphMemAttribute", "cuDeviceSetGraphMemAttribute", "cuDeviceGraphMemTrim"],
     ),
     (
-        "the simulated driver's log is kept in memory alone",
-        &["cuLogsRegisterCallback", "cuLogsUnregisterCallback", "cuLogsDumpToFile"],
-    ),
-    (
         "there are no textures and no atomics across the bus",
         &["cuDeviceGetTexture1DLinearMaxWidth", "cuDeviceGetHostAtomicCapabilities"],
     ),

@@ -97,6 +97,19 @@ pub(crate) fn uuid(turn: &mut Turn<'_>, uuid: Out<CUuuid>, device: CUdevice) -> 
     Ok(())
 }
 
+/// Only a driver on Windows has these identifiers.
+pub(crate) fn luid(
+    turn: &mut Turn<'_>,
+    luid: Out<c_char>,
+    mask: Out<c_uint>,
+    device: CUdevice,
+) -> Answer {
+    luid.required()?;
+    mask.required()?;
+    turn.state.device_index(device)?;
+    Err(CUresult::NOT_SUPPORTED)
+}
+
 pub(crate) fn total_memory(turn: &mut Turn<'_>, bytes: Out<usize>, device: CUdevice) -> Answer {
     let bytes = bytes.required()?;
     bytes.write(turn.state.device(device)?.options.memory_bytes);
@@ -196,6 +209,28 @@ pub(crate) fn by_pci_bus_id(turn: &mut Turn<'_>, device: Out<CUdevice>, id: In<c
     let index = index.ok_or(CUresult::INVALID_DEVICE)?;
     turn.state.device_index(index)?;
     device.write(index);
+    Ok(())
+}
+
+/// No simulated device has atomics on the host's memory, as its attribute says.
+pub(crate) fn host_atomics(
+    turn: &mut Turn<'_>,
+    capabilities: Out<c_uint>,
+    operations: In<CUatomicOperation>,
+    count: c_uint,
+    device: CUdevice,
+) -> Answer {
+    let capabilities = capabilities.required()?;
+    turn.state.device_index(device)?;
+    let count = usize::try_from(count).map_err(|_too_many| CUresult::INVALID_VALUE)?;
+    // SAFETY: *pointers*: the caller's array has as many entries as it says.
+    let operations = unsafe { operations.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
+    let newest = CUatomicOperation::CU_ATOMIC_OPERATION_MAX;
+    if count == 0 || operations.iter().any(|operation| operation.0 >= newest.0) {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    // SAFETY: *pointers*: the caller gave room for as many answers as it asked.
+    unsafe { capabilities.write_all(&vec![0; count]) };
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! Source: CUDA Driver API 13.x, "Graph Management".
 
 mod build;
+mod memory;
 mod user_object;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use cuhold_driver_sys::ffi::*;
 
 pub(crate) use build::{add_empty_node, clone, root_nodes};
+pub(crate) use memory::{device_memory, device_set_memory, device_trim};
 pub(crate) use user_object::{
     UserObject, graph_release, graph_retain, user_object_create, user_object_release,
     user_object_retain,

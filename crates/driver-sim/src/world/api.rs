@@ -63,8 +63,11 @@ simulated! {
     device::get = cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
     device::name = cuDeviceGetName(name: *mut c_char, len: c_int, dev: CUdevice);
     device::uuid = cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice);
+    device::luid = cuDeviceGetLuid(luid: *mut c_char, mask: *mut c_uint, dev: CUdevice);
     device::total_memory = cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice);
     device::attribute = cuDeviceGetAttribute(pi: *mut c_int, attrib: CUdevice_attribute, dev: CUdevice);
+    device::host_atomics = cuDeviceGetHostAtomicCapabilities(capabilities: *mut c_uint,
+        operations: *const CUatomicOperation, count: c_uint, dev: CUdevice);
     device::exec_affinity_support = cuDeviceGetExecAffinitySupport(pi: *mut c_int, kind: CUexecAffinityType,
         dev: CUdevice);
     device::by_pci_bus_id = cuDeviceGetByPCIBusId(dev: *mut CUdevice, id: *const c_char);
@@ -179,6 +182,11 @@ simulated! {
     graph::graph_retain = cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint,
         flags: c_uint);
     graph::graph_release = cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: c_uint);
+    graph::device_trim = cuDeviceGraphMemTrim(dev: CUdevice);
+    graph::device_memory = cuDeviceGetGraphMemAttribute(dev: CUdevice, attribute: CUgraphMem_attribute,
+        value: *mut c_void);
+    graph::device_set_memory = cuDeviceSetGraphMemAttribute(dev: CUdevice, attribute: CUgraphMem_attribute,
+        value: *mut c_void);
 
     // Memory of a context
     memory::info = cuMemGetInfo_v2(free: *mut usize, total: *mut usize);

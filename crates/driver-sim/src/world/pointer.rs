@@ -191,7 +191,7 @@ as_they_are! {
     c_int c_uint c_ulonglong usize u8 u16
     CUresult CUcontext CUstream CUevent CUgraph CUgraphNode CUuserObject CUmodule CUfunction CUlibrary CUkernel CUmemoryPool
     CUdevice_attribute CUdevice_P2PAttribute CUexecAffinityType CUlimit CUfunc_cache CUstreamCaptureMode
-    CUfunction_attribute CUpointer_attribute CUmemPool_attribute CUmemAllocationType CUmemAllocationHandleType
+    CUfunction_attribute CUpointer_attribute CUmemPool_attribute CUgraphMem_attribute CUmemAllocationType CUmemAllocationHandleType
     CUhostFn CUlogsCallback CUlogsCallbackHandle CUmem_advise CUstreamCallback CUoccupancyB2DSize CUstreamAttrID
     CUipcEventHandle CUipcMemHandle CUmemLocation
 }

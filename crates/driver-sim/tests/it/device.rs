@@ -104,3 +104,19 @@ fn peer_access_is_between_different_devices() {
         "devices first"
     );
 }
+
+#[test]
+fn each_operation_is_told_to_be_no_atomic_on_the_host() {
+    let sim = sim();
+    let (add, max) = (CUatomicOperation::CU_ATOMIC_OPERATION_INTEGER_ADD, CUatomicOperation(13));
+    let ask = |operations: &[CUatomicOperation], device| {
+        let mut told = [7_u32; 3];
+        let count = u32::try_from(operations.len()).unwrap();
+        let (to, of) = (told.as_mut_ptr(), operations.as_ptr());
+        call!(sim, cuDeviceGetHostAtomicCapabilities(to, of, count, device)).map(|()| told)
+    };
+    assert_eq!(ask(&[add, add], 0), Ok([0, 0, 7]));
+    assert_eq!(ask(&[add, max], 0), Err(CUresult::INVALID_VALUE));
+    assert_eq!(ask(&[], 0), Err(CUresult::INVALID_VALUE));
+    assert_eq!(ask(&[add], 9), Err(CUresult::INVALID_DEVICE));
+}

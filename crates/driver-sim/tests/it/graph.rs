@@ -187,3 +187,22 @@ fn a_clone_has_nodes_of_its_own_and_holds_what_its_graph_holds() {
     let null: Asked<CUgraph> = get!(sim, cuGraphClone(out, CUgraph::NULL));
     assert_eq!(null, Err(CUresult::INVALID_VALUE));
 }
+
+#[test]
+fn no_memory_is_kept_for_graphs() {
+    let sim = sim();
+    call!(sim, cuDeviceGraphMemTrim(0)).unwrap();
+    for attribute in (0..4).map(CUgraphMem_attribute) {
+        let mut value = 9_u64;
+        let at = (&raw mut value).cast();
+        call!(sim, cuDeviceGetGraphMemAttribute(0, attribute, at)).unwrap();
+        assert_eq!(value, 0, "{attribute:?}");
+        let set = call!(sim, cuDeviceSetGraphMemAttribute(0, attribute, at));
+        assert_eq!(set.is_ok(), attribute.0 % 2 == 1, "{attribute:?}");
+        let mut one = 1_u64;
+        let at = (&raw mut one).cast();
+        let set = call!(sim, cuDeviceSetGraphMemAttribute(0, attribute, at));
+        assert_eq!(set, Err(CUresult::INVALID_VALUE), "{attribute:?}");
+    }
+    assert_clean(&sim);
+}

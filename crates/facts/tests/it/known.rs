@@ -21,13 +21,5 @@ pub(crate) const MISSING: &[(&str, &[&str])] = &[
         "what managed memory was advised isn't kept, and a library has its variables in each context",
         &["cuMemRangeGetAttribute", "cuMemRangeGetAttributes", "cuLibraryGetManaged"],
     ),
-    (
-        "no graph is run, so that graphs keep no memory",
-        &["cuDeviceGetGraphMemAttribute", "cuDeviceSetGraphMemAttribute", "cuDeviceGraphMemTrim"],
-    ),
-    (
-        "there are no textures and no atomics across the bus",
-        &["cuDeviceGetTexture1DLinearMaxWidth", "cuDeviceGetHostAtomicCapabilities"],
-    ),
-    ("it is a question to a driver on Windows", &["cuDeviceGetLuid"]),
+    ("there are no textures", &["cuDeviceGetTexture1DLinearMaxWidth"]),
 ];

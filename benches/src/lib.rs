@@ -93,13 +93,13 @@ fn in_turn(subjects: &mut [Subject<'_>], index: usize, iterations: u64, at_most:
 /// Writes the lines for the report, if a file is named.
 fn lines(bench: &str, at_most: u64, subjects: &mut [Subject<'_>]) {
     let Some(file) = env::var_os(LINES) else { return };
-    let iterations: Vec<u64> =
-        subjects.iter_mut().map(|subject| calibrate(subject, at_most)).collect();
+    // The same for all, so that what a block costs by itself is spread alike.
+    let iterations =
+        subjects.iter_mut().map(|subject| calibrate(subject, at_most)).max().unwrap_or(1);
     let mut times = vec![Vec::new(); subjects.len()];
     for _ in 0..ROUNDS {
-        for ((subject, iterations), times) in subjects.iter_mut().zip(&iterations).zip(&mut times) {
-            let time = subject.block(*iterations);
-            times.push(nanoseconds(time, *iterations));
+        for (subject, times) in subjects.iter_mut().zip(&mut times) {
+            times.push(nanoseconds(subject.block(iterations), iterations));
         }
     }
     let Ok(mut out) = OpenOptions::new().create(true).append(true).open(&file) else { return };

@@ -15,7 +15,7 @@ mod streams;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use cuhold::{Device, Driver};
-use std::env;
+use std::{env, time::Duration};
 
 /// What every bench works with: one driver for cuhold, the same functions raw, and cudarc beside them.
 struct Bed {
@@ -52,7 +52,10 @@ fn all(criterion: &mut Criterion) {
 
 criterion_group! {
     name = handles;
-    config = Criterion::default().sample_size(20);
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(600));
     targets = all
 }
 criterion_main!(handles);

@@ -18,6 +18,9 @@ fn allocate(criterion: &mut Criterion, bed: &Bed) {
     let (stream, raw_stream) = (bed.device.new_stream().unwrap(), bed.raw.new_stream());
     let peer = bed.peer.as_ref().map(|peer| peer.context.new_stream().unwrap());
     let raw_pool = pool.as_raw();
+    // Keeps the pool from giving its memory back at each wait, which all three subjects' blocks end with.
+    let kept = Buffer::<u8>::uninit_in(&pool, &stream, 32 * KIB * KIB).unwrap();
+    pool.set_release_threshold_bytes(1 << 30).unwrap();
     for (bench, bytes) in [("allocate + free 1 KiB", KIB), ("allocate + free 1 MiB", KIB * KIB)] {
         let mut subjects = vec![
             Subject::new("raw", || {
@@ -40,6 +43,8 @@ fn allocate(criterion: &mut Criterion, bed: &Bed) {
         }
         compare(criterion, bench, 1_000, subjects);
     }
+    pool.set_release_threshold_bytes(0).unwrap();
+    drop(kept);
     bed.raw.cuStreamDestroy_v2(raw_stream);
 }
 

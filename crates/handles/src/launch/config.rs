@@ -107,9 +107,29 @@ impl LaunchConfig {
         Ok(())
     }
 
-    /// The attributes as the driver takes them, and how many there are.
+    /// Whether a launch of this shape needs attributes.
     #[inline]
-    pub(crate) fn attributes(&self) -> ([CUlaunchAttribute; ATTRIBUTES_MAX], u32) {
+    pub(crate) fn has_attributes(&self) -> bool {
+        self.cluster.is_some()
+            || self.cooperative
+            || self.priority.is_some()
+            || self.programmatic_serialization
+    }
+
+    /// Calls `launch` with the attributes in place; they live as long.
+    #[cold]
+    pub(crate) fn with_attributes<T>(
+        &self,
+        raw: &mut CUlaunchConfig,
+        launch: impl FnOnce(&CUlaunchConfig) -> T,
+    ) -> T {
+        let (mut attributes, count) = self.attributes();
+        (raw.attrs, raw.numAttrs) = (attributes.as_mut_ptr(), count);
+        launch(raw)
+    }
+
+    /// The attributes as the driver takes them, and how many there are.
+    fn attributes(&self) -> ([CUlaunchAttribute; ATTRIBUTES_MAX], u32) {
         // SAFETY: a C struct of integers and a union of plain data: all zeroes is a value of it (the attribute "ignore").
         let mut attributes: [CUlaunchAttribute; ATTRIBUTES_MAX] = unsafe { std::mem::zeroed() };
         let mut count = 0;

@@ -33,8 +33,7 @@ pub(crate) unsafe fn launch<A: KernelArgs>(
     config.check()?;
     args.with(driver, |pointers, sizes| {
         parameters.check(sizes)?;
-        let (mut attributes, count) = config.attributes();
-        let raw = CUlaunchConfig {
+        let mut raw = CUlaunchConfig {
             gridDimX: config.grid[0],
             gridDimY: config.grid[1],
             gridDimZ: config.grid[2],
@@ -43,20 +42,23 @@ pub(crate) unsafe fn launch<A: KernelArgs>(
             blockDimZ: config.block[2],
             sharedMemBytes: config.shared_bytes,
             hStream: stream.raw(),
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: count,
+            attrs: ptr::null_mut(),
+            numAttrs: 0,
         };
-        stream.run(|calls| {
-            // SAFETY: *pointers*: `raw` and the attributes are live locals, `pointers` lead to one live value for each
-            // parameter (`KernelArgs`); *handles*: the function and the stream are live, by the caller's promise.
-            unsafe {
-                calls.cuLaunchKernelEx(
-                    &raw const raw,
-                    function,
-                    pointers.as_mut_ptr(),
-                    ptr::null_mut(),
-                )
-            }
-        })
+        let mut launch = |raw: &CUlaunchConfig| {
+            stream.run(|calls| {
+                // SAFETY: *pointers*: `raw` and its attributes are live, `pointers` lead to one live value for each
+                // parameter (`KernelArgs`); *handles*: the function and the stream are live, by the caller's promise.
+                unsafe {
+                    calls.cuLaunchKernelEx(raw, function, pointers.as_mut_ptr(), ptr::null_mut())
+                }
+            })
+        };
+        // The usual launch has none, and then nothing is made for them.
+        if config.has_attributes() {
+            config.with_attributes(&mut raw, launch)
+        } else {
+            launch(&raw)
+        }
     })
 }

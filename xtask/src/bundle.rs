@@ -2,7 +2,7 @@
 
 use crate::{
     Result,
-    gpu::{Binary, CONTENTS, Contents, LeftOut, Program, TODAY},
+    gpu::{Binary, CONTENTS, Contents, DRIVER, LeftOut, Program, TODAY},
     workspace,
 };
 use cargo_metadata::{Message, MetadataCommand, TargetKind};
@@ -34,7 +34,7 @@ const PROGRAMS: &[(&str, &[&str], &[&str])] = &[
     (
         "facts",
         &["build", "--release", "-p", "cuhold-facts", "--bin", "facts"],
-        &["--driver", "real", "--date", TODAY, "--out", "facts.json"],
+        &["--driver", DRIVER, "--date", TODAY, "--out", "facts.json"],
     ),
 ];
 

@@ -135,33 +135,52 @@ fn page(machine: &Machine, benches: &[Bench], plot: &str) -> String {
         String::new(),
         format!("Machine: {}. Driver: {}.", machine.machine, or_unknown(&machine.driver)),
         format!(
-            "Times are nanoseconds per operation; *over {BASELINE}* compares medians with the raw driver call through \
-             a function pointer."
+            "Times are nanoseconds per operation; *over {BASELINE}* and *ratio* (of medians) compare with the raw \
+             driver call through a function pointer."
         ),
         "Subjects of one bench were measured in turn within one run.".to_owned(),
         String::new(),
-        "| bench | subject | min | median | max | over raw | samples |".to_owned(),
-        "|---|---|---:|---:|---:|---:|---:|".to_owned(),
+        format!(
+            "| bench | subject | min | median | max | min over {BASELINE} | median over {BASELINE} | ratio | samples |"
+        ),
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
     ];
     for bench in benches {
-        let raw = bench.measurements.iter().find(|m| m.subject == BASELINE).map(|m| m.median_ns);
-        for m in &bench.measurements {
-            let over = match raw {
-                Some(raw) if m.subject != BASELINE => format!("{:+.1}", m.median_ns - raw),
-                _ => String::new(),
-            };
-            lines.push(format!(
-                "| {} | {} | {:.1} | {:.1} | {:.1} | {over} | {} |",
-                bench.name, m.subject, m.min_ns, m.median_ns, m.max_ns, m.samples
-            ));
-        }
+        let raw = bench.measurements.iter().find(|m| m.subject == BASELINE);
+        lines.extend(bench.measurements.iter().map(|m| row(m, raw)));
     }
     lines.extend([
         String::new(),
-        format!("![medians, with minimum and maximum]({plot})"),
+        format!("![medians, with lines from minimum to maximum, cut at the scale's end]({plot})"),
         String::new(),
     ]);
     lines.join("\n")
+}
+
+fn row(m: &Measurement, raw: Option<&Measurement>) -> String {
+    let over = raw.filter(|raw| raw.subject != m.subject).map(|raw| {
+        let (min, median) = (m.min_ns - raw.min_ns, m.median_ns - raw.median_ns);
+        format!("{} | {} | {:.3}", signed(min), signed(median), m.median_ns / raw.median_ns)
+    });
+    format!(
+        "| {} | {} | {} | {} | {} | {} | {} |",
+        m.bench,
+        m.subject,
+        plain(m.min_ns),
+        plain(m.median_ns),
+        plain(m.max_ns),
+        over.as_deref().unwrap_or(" | | "),
+        m.samples
+    )
+}
+
+/// Tenths where they say something.
+fn plain(ns: f64) -> String {
+    if ns.abs() < 10_000.0 { format!("{ns:.1}") } else { format!("{ns:.0}") }
+}
+
+fn signed(ns: f64) -> String {
+    format!("{}{}", if ns < 0.0 { "" } else { "+" }, plain(ns))
 }
 
 fn or_unknown(text: &str) -> &str {
@@ -193,10 +212,12 @@ mod tests {
         let (machine, benches) = read(LINES).unwrap();
         let page = page(&machine.unwrap(), &benches, "x.svg");
         assert!(
-            page.contains("| launch | cuhold | 1905.0 | 2006.0 | 2400.0 | +5.5 | 20 |"),
+            page.contains(
+                "| launch | cuhold | 1905.0 | 2006.0 | 2400.0 | +5.0 | +5.5 | 1.003 | 20 |"
+            ),
             "{page}"
         );
-        assert!(page.contains("| record | cuhold | 1.0 | 2.0 | 3.0 |  | 20 |"), "{page}");
+        assert!(page.contains("| record | cuhold | 1.0 | 2.0 | 3.0 |  | |  | 20 |"), "{page}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Draws the plot: for each bench one bar per subject as long as its median, with a line from minimum to maximum.
+//! Draws the plot: for each bench one bar per subject as long as its median, with a line from minimum to maximum, which
+//! is cut where it would leave the scale: one outlier would else make every bar short.
 //!
 //! Each bench has a scale of its own: a launch and a pool's creation don't fit on one. The colours tell subjects apart
 //! in light and in dark, and every bar has its number beside it.
@@ -12,6 +13,8 @@ const LEFT: f64 = 120.0;
 const RIGHT: f64 = 110.0;
 const BAR: f64 = 18.0;
 const GAP: f64 = 34.0;
+/// How much longer than the longest median a scale is.
+const ROOM: f64 = 1.25;
 /// The end of a scale on which everything took no time.
 const SHORTEST_NS: f64 = 0.001;
 
@@ -23,13 +26,15 @@ pub(super) fn svg(benches: &[Bench]) -> String {
     for bench in benches {
         body.push(text(10.0, y + 14.0, "start", "bold", &bench.name));
         y += 22.0;
-        let longest = bench.measurements.iter().map(|m| m.max_ns).fold(SHORTEST_NS, f64::max);
+        let longest =
+            bench.measurements.iter().map(|m| m.median_ns).fold(SHORTEST_NS, f64::max) * ROOM;
         let scale = (WIDTH - LEFT - RIGHT) / longest;
         for m in &bench.measurements {
             let at = subjects.iter().position(|subject| *subject == m.subject).unwrap_or(0);
             let colour = COLOURS.iter().cycle().nth(at).unwrap_or(&"#8a8a8a");
             let middle = y + BAR / 2.0 - 1.0;
-            let (min, median, max) = (m.min_ns * scale, m.median_ns * scale, m.max_ns * scale);
+            let (min, median, max) =
+                (m.min_ns * scale, m.median_ns * scale, m.max_ns.min(longest) * scale);
             body.push(text(LEFT - 8.0, middle + 4.0, "end", "normal", &m.subject));
             body.push(format!(
                 "<rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{median:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
@@ -90,7 +95,7 @@ mod tests {
     #[test]
     fn bars_are_as_long_as_the_medians_relative_to_the_longest() {
         let svg = svg(&[bench("a", &[("raw", 100.0), ("cuhold", 200.0)])]);
-        assert!(svg.contains("width=\"285.0\"") && svg.contains("width=\"570.0\""), "{svg}");
+        assert!(svg.contains("width=\"228.0\"") && svg.contains("width=\"456.0\""), "{svg}");
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub(crate) struct Program {
 
 /// Stands in a program's arguments for the day on which it is run.
 pub(crate) const TODAY: &str = "@TODAY@";
+/// Stands there for the driver: `real` or `sim`.
+pub(crate) const DRIVER: &str = "@DRIVER@";
 
 /// Seconds for a program, which does more than a test.
 const PROGRAM_LIMIT: u64 = 900;
@@ -172,7 +174,8 @@ fn run_program(
 ) -> Result<harness::Case> {
     let today = date::today();
     let mut command = Command::new(folder.join(&program.file));
-    command.args(program.arguments.iter().map(|argument| argument.replace(TODAY, &today)));
+    let fill_in = |argument: &String| argument.replace(TODAY, &today).replace(DRIVER, driver);
+    command.args(program.arguments.iter().map(fill_in));
     command.env("CUHOLD_DRIVER", driver).current_dir(out);
     let ran = process::run(&mut command, Duration::from_secs(PROGRAM_LIMIT))?;
     print!("{}", ran.stdout);

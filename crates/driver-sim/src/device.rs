@@ -164,7 +164,9 @@ fn attribute_of(index: usize, device: &Device, attribute: Attribute) -> c_int {
         | Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY
         | Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
         | Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
-        | Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH => 1,
+        | Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH
+        | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
+        | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR => 1,
         _ => 0,
     }
 }

@@ -21,6 +21,7 @@ use cuhold_driver_sys::{
 use crate::{
     context::Context,
     event::Event,
+    memory::Await,
     world::{Key, State, UserData, World},
 };
 
@@ -62,11 +63,13 @@ pub(crate) enum Work {
     OnState(OnState),
     /// A kernel.
     OnCaller(OnCaller),
+    /// A wait for a value in memory.
+    Await(Await),
 }
 
 impl Work {
     /// Whether it calls a function of the host: of one context's only one at a time.
-    fn is_on_host(&self) -> bool {
+    pub(crate) fn is_on_host(&self) -> bool {
         matches!(self, Self::Host { .. } | Self::Callback { .. })
     }
 
@@ -85,6 +88,7 @@ impl fmt::Debug for Work {
             Self::Callback { .. } => "Callback",
             Self::OnState(_) => "OnState",
             Self::OnCaller(_) => "OnCaller",
+            Self::Await(_) => "Await",
         })
     }
 }
@@ -134,6 +138,18 @@ pub(crate) enum Next {
     Run(QueueId),
     /// Another thread runs what has to complete first.
     Busy,
+    /// A value is waited for that nobody has written yet.
+    Blocked,
+}
+
+/// Whether work whose turn it is may start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    Now,
+    /// Once other work has ended.
+    Later,
+    /// Once memory holds what it waits for.
+    Written,
 }
 
 /// All queues of the world.
@@ -245,8 +261,8 @@ impl Queues {
         self.map.get(&point.queue).is_none_or(|queue| queue.completed >= point.position)
     }
 
-    /// Which front comes next towards `goal`. `may_run` says whether a host function of a context may start now.
-    pub(crate) fn next(&self, goal: Point, may_run: impl Fn(Key<Context>) -> bool) -> Next {
+    /// Which front comes next towards `goal`. `start` says whether work of a context may start now.
+    pub(crate) fn next(&self, goal: Point, start: impl Fn(&Work, Key<Context>) -> Start) -> Next {
         let mut at = goal;
         loop {
             if self.is_reached(at) {
@@ -259,10 +275,13 @@ impl Queues {
             let Some(front) = queue.items.front() else { return Next::Done };
             match front.after.iter().find(|point| !self.is_reached(**point)) {
                 Some(first) => at = *first,
-                None if front.work.is_on_host() && !may_run(queue.context) => {
-                    return Next::Busy;
+                None => {
+                    return match start(&front.work, queue.context) {
+                        Start::Now => Next::Run(at.queue),
+                        Start::Later => Next::Busy,
+                        Start::Written => Next::Blocked,
+                    };
                 }
-                None => return Next::Run(at.queue),
             }
         }
     }

@@ -9,6 +9,7 @@
 use std::{
     mem::ManuallyDrop,
     panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
 };
 
 use cuhold_driver_sys::{
@@ -19,12 +20,15 @@ use cuhold_driver_sys::{
 use crate::{
     audit::ViolationKind,
     context::Context,
-    queue::{Next, OnCaller, Point, QueueId, Work},
+    queue::{Next, OnCaller, Point, QueueId, Start, Work},
     world::{Answer, Key, Turn, UserData},
 };
 
 /// How far the simulated clock moves with each piece of work, in nanoseconds.
 const WORK_NS: u64 = 1_000;
+
+/// How long the host is given to write a value before the simulator looks again.
+const MOMENT: Duration = Duration::from_millis(1);
 
 impl Turn<'_> {
     /// Runs what has to complete before `goal` is reached. Answers the fatal status if the driver is or gets lost.
@@ -35,46 +39,83 @@ impl Turn<'_> {
                 Next::Done => return Ok(()),
                 Next::Busy => self.wait_for_progress(),
                 Next::Run(queue) => self.step(queue),
+                Next::Blocked => self.pass(),
             }
         }
+    }
+
+    /// A value is waited for. Other streams go on meanwhile, as on a device; where none can, the host is given a moment
+    /// to write it. Where nobody ever does, the wait doesn't end, as with a real driver.
+    fn pass(&mut self) {
+        match self.next_anywhere(|_| true) {
+            Next::Run(queue) => self.step(queue),
+            _ => self.wait_for_progress_or(MOMENT),
+        }
+    }
+
+    /// What comes next in any of the contexts that `which` picks, beginning at a queue drawn at random.
+    fn next_anywhere(&mut self, which: impl Fn(Key<Context>) -> bool) -> Next {
+        let mut goals = self.state.queues.ends(which);
+        let drawn = self.state.draw();
+        let begin = drawn.checked_rem(goals.len() as u64).and_then(|at| usize::try_from(at).ok());
+        goals.rotate_left(begin.unwrap_or(0));
+        let mut best = Next::Done;
+        for goal in goals {
+            match self.next_towards(goal) {
+                Next::Run(queue) => return Next::Run(queue),
+                Next::Busy => best = Next::Busy,
+                Next::Blocked if best == Next::Done => best = Next::Blocked,
+                Next::Blocked | Next::Done => {}
+            }
+        }
+        best
     }
 
     /// Runs all work of a context, in an order drawn from the seed. Answers the fatal status if the driver is or gets
     /// lost.
     pub(crate) fn complete_context(&mut self, context: Key<Context>) -> Answer {
-        self.complete_where(|of| of == context);
+        while self.complete_most(|of| of == context) == Next::Blocked {
+            self.pass();
+        }
         self.not_lost()
     }
 
     /// Runs all work of all contexts. A fault is for other calls to answer.
     pub(crate) fn complete_everything(&mut self) {
-        self.complete_where(|_| true);
+        while self.complete_what_can() {
+            self.pass();
+        }
     }
 
-    /// One step at a time towards goals drawn at random, so that independent queues interleave. A lost driver has no
-    /// goals, since its work was discarded.
+    /// Runs all work of all contexts, except what waits for a value that isn't there. Says whether there is any.
+    pub(crate) fn complete_what_can(&mut self) -> bool {
+        self.complete_most(|_| true) == Next::Blocked
+    }
+
+    /// One step at a time towards goals drawn at random, so that independent queues interleave, until nothing is left
+    /// to run. A lost driver has no goals, since its work was discarded.
     ///
     /// Inside a callback nothing is done: it would wait for itself.
-    fn complete_where(&mut self, which: impl Fn(Key<Context>) -> bool) {
+    fn complete_most(&mut self, which: impl Fn(Key<Context>) -> bool) -> Next {
         if self.is_inside_callback() {
-            return;
+            return Next::Done;
         }
         loop {
-            let goals = self.state.queues.ends(&which);
-            let drawn = self.state.draw();
-            let at = drawn.checked_rem(goals.len() as u64).and_then(|at| usize::try_from(at).ok());
-            let Some(goal) = at.and_then(|at| goals.get(at)) else { return };
-            match self.next_towards(*goal) {
+            match self.next_anywhere(&which) {
                 Next::Run(queue) => self.step(queue),
                 Next::Busy => self.wait_for_progress(),
-                Next::Done => {}
+                end @ (Next::Blocked | Next::Done) => return end,
             }
         }
     }
 
     fn next_towards(&self, goal: Point) -> Next {
-        let running = &self.state.host_running;
-        self.state.queues.next(goal, |context| !running.contains(&context.id()))
+        let state = &*self.state;
+        state.queues.next(goal, |work, context| match work {
+            Work::Await(wait) if !wait.is_over(&state.memory) => Start::Written,
+            work if work.is_on_host() && state.host_running.contains(&context.id()) => Start::Later,
+            _ => Start::Now,
+        })
     }
 
     /// Runs one piece of work of this queue, or of one that it waits for. Says whether something ran.
@@ -84,7 +125,7 @@ impl Turn<'_> {
                 self.step(next);
                 true
             }
-            Next::Busy | Next::Done => false,
+            Next::Busy | Next::Blocked | Next::Done => false,
         }
     }
 
@@ -122,6 +163,7 @@ impl Turn<'_> {
             }
             Work::OnState(work) => work(&mut self.state),
             Work::OnCaller(work) => self.run_caller(work),
+            Work::Await(wait) => wait.run(&mut self.state),
         }
     }
 

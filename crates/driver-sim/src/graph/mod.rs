@@ -54,6 +54,7 @@ pub(crate) enum NodeKind {
     EventRecord,
     MemAlloc,
     MemFree,
+    BatchMemOp,
 }
 
 impl NodeKind {
@@ -68,6 +69,7 @@ impl NodeKind {
             Self::EventRecord => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD,
             Self::MemAlloc => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC,
             Self::MemFree => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
+            Self::BatchMemOp => CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
         }
     }
 }

@@ -366,15 +366,27 @@ impl Fill {
     }
 }
 
+/// Queued work met memory of one of its sides that isn't there any more.
+fn fault(state: &mut State, end: &End, misplaced: Misplaced, by: CallSite) -> Answer {
+    let origin = match end {
+        End::Known { origin, .. } => Some(*origin),
+        End::Pageable(_) | End::Staged(_) => None,
+    };
+    fault_at(state, origin, misplaced, by)
+}
+
 /// Queued work met memory that isn't there any more. What the device says was measured: page-locked memory, memory of
 /// a context. Pool memory stays mapped for a while, so that the work does nothing worse than touch another's bytes.
-fn fault(state: &mut State, end: &End, misplaced: Misplaced, by: CallSite) -> Answer {
+pub(super) fn fault_at(
+    state: &mut State,
+    origin: Option<Origin>,
+    misplaced: Misplaced,
+    by: CallSite,
+) -> Answer {
     state.violate_misplaced(misplaced, by);
-    match end {
-        End::Known { origin: Origin::Pool(_) | Origin::Graph(_), .. } => Ok(()),
-        End::Known { origin: Origin::Host(..) | Origin::Registered(_), .. } => {
-            Err(CUresult::LAUNCH_FAILED)
-        }
+    match origin {
+        Some(Origin::Pool(_) | Origin::Graph(_)) => Ok(()),
+        Some(Origin::Host(..) | Origin::Registered(_)) => Err(CUresult::LAUNCH_FAILED),
         _ => Err(CUresult::ILLEGAL_ADDRESS),
     }
 }

@@ -5,7 +5,10 @@
 
 #![expect(unsafe_code, reason = "host memory is reached through the caller's pointers")]
 
-use core::ptr;
+use core::{
+    ptr,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 const PAGE_BYTES: usize = 4096;
@@ -61,6 +64,35 @@ pub(crate) unsafe fn write(address: usize, bytes: &[u8]) {
     let target: *mut u8 = ptr::with_exposed_provenance_mut(address);
     // SAFETY: writable by the caller's promise; `bytes` is readable; a copy, so overlap is allowed.
     unsafe { ptr::copy(bytes.as_ptr(), target, bytes.len()) }
+}
+
+macro_rules! atomics {
+    ($($load:ident $store:ident $type:ty, $atomic:ty;)*) => { $(
+        /// Reads a value that others may write at the same time.
+        ///
+        /// # Safety
+        /// The address is aligned, and readable; whoever touches it meanwhile does so atomically.
+        pub(crate) unsafe fn $load(address: usize) -> $type {
+            // SAFETY: valid, aligned and only touched atomically, by the caller's promise.
+            let value = unsafe { <$atomic>::from_ptr(ptr::with_exposed_provenance_mut(address)) };
+            value.load(Ordering::Acquire)
+        }
+
+        /// Writes a value that others may read at the same time.
+        ///
+        /// # Safety
+        /// The address is aligned, and writable; whoever touches it meanwhile does so atomically.
+        pub(crate) unsafe fn $store(address: usize, value: $type) {
+            // SAFETY: as above.
+            let place = unsafe { <$atomic>::from_ptr(ptr::with_exposed_provenance_mut(address)) };
+            place.store(value, Ordering::Release);
+        }
+    )* };
+}
+
+atomics! {
+    load_u32 store_u32 u32, AtomicU32;
+    load_u64 store_u64 u64, AtomicU64;
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! ```text
 //!   space.rs    every allocation by address, with its bytes        bytes.rs, host.rs   the bytes themselves
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
-//!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, boxed.rs, fill.rs, managed.rs, attribute.rs    the driver's functions
+//!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, boxed.rs, fill.rs, managed.rs, attribute.rs, value.rs
+//!                                                                   the driver's functions
 //! ```
 //!
 //! This file joins them: [`Memory`] is the one place where an allocation, its pool and its device meet.
@@ -23,6 +24,7 @@ mod pool;
 mod pools;
 mod space;
 mod transfer;
+mod value;
 
 use std::collections::BTreeMap;
 
@@ -52,6 +54,7 @@ pub(crate) use self::{
         copy, copy_async, copy_peer_async, device_to_device, device_to_device_async,
         device_to_host, device_to_host_async, host_to_device, host_to_device_async,
     },
+    value::{Await, batch, wait_32, wait_64, write_32, write_64},
 };
 use self::{
     pool::{Location, Pool},

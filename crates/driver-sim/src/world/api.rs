@@ -137,6 +137,18 @@ simulated! {
         sync_mode: c_uint);
     stream::launch_host = cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: *mut c_void);
 
+    // Values in memory
+    memory::write_32 = cuStreamWriteValue32_v2(stream: CUstream, address: CUdeviceptr, value: cuuint32_t,
+        flags: c_uint);
+    memory::wait_32 = cuStreamWaitValue32_v2(stream: CUstream, address: CUdeviceptr, value: cuuint32_t,
+        flags: c_uint);
+    memory::write_64 = cuStreamWriteValue64_v2(stream: CUstream, address: CUdeviceptr, value: cuuint64_t,
+        flags: c_uint);
+    memory::wait_64 = cuStreamWaitValue64_v2(stream: CUstream, address: CUdeviceptr, value: cuuint64_t,
+        flags: c_uint);
+    memory::batch = cuStreamBatchMemOp_v2(stream: CUstream, count: c_uint,
+        operations: *mut CUstreamBatchMemOpParams, flags: c_uint);
+
     // Capture
     capture::exchange_mode = cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode);
     capture::begin = cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);

@@ -24,6 +24,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::ThreadId,
+    time::Duration,
 };
 
 use cuhold_driver_sys::{CUresult, Call, Life};
@@ -164,6 +165,11 @@ impl Turn<'_> {
     /// Gives the lock up until a piece of queued work has completed on another thread.
     pub(crate) fn wait_for_progress(&mut self) {
         self.world.0.progress.wait(&mut self.state);
+    }
+
+    /// The same, but at most for so long.
+    pub(crate) fn wait_for_progress_or(&mut self, at_most: Duration) {
+        self.world.0.progress.wait_for(&mut self.state, at_most);
     }
 
     /// Wakes those that wait for progress.

@@ -26,6 +26,7 @@ mod pointer;
 mod pool;
 mod random;
 mod stream;
+mod value;
 
 #[test]
 fn no_file_of_tests_is_forgotten() {

@@ -8,16 +8,6 @@ pub(crate) const KNOWN: &[(&str, &str)] = &[];
 /// them counts as simulated.
 pub(crate) const MISSING: &[(&str, &[&str])] = &[
     (
-        "no simulated memory is looked at by a stream while its work is queued",
-        &[
-            "cuStreamWriteValue32",
-            "cuStreamWaitValue32",
-            "cuStreamWriteValue64",
-            "cuStreamWaitValue64",
-            "cuStreamBatchMemOp",
-        ],
-    ),
-    (
         "what managed memory was advised isn't kept, and a library has its variables in each context",
         &["cuMemRangeGetAttribute", "cuMemRangeGetAttributes", "cuLibraryGetManaged"],
     ),

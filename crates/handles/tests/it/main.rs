@@ -6,6 +6,8 @@ mod above;
 #[cfg(test)]
 mod counts;
 #[cfg(test)]
+mod host_fn;
+#[cfg(test)]
 mod reclaim;
 #[cfg(test)]
 mod report;

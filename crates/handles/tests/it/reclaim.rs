@@ -69,7 +69,7 @@ const ALL: (u64, u64) = (MILLION, MILLION * (MILLION - 1) / 2);
 fn push_a_quarter(reclaim: &Reclaim, first: u64, sums: &Arc<[AtomicU64; 2]>) {
     for number in (first..MILLION).step_by(4) {
         let worker = if number % 8 == 0 { number % 3 + 1 } else { 0 };
-        Thing::push(reclaim, number, worker as usize, sums);
+        Thing::push(reclaim, number, usize::try_from(worker).unwrap(), sums);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Managed memory: advised, prefetched, attached to streams. It lies on the host, where both sides reach it, so that none
-//! of these moves anything.
+//! of these moves anything; what was said is kept, and told by `range.rs`.
 //!
 //! Source: CUDA Driver API 13.x, "Unified Addressing", "Stream Management".
 
@@ -7,7 +7,10 @@
 
 use cuhold_driver_sys::ffi::*;
 
-use super::space::{Origin, Place};
+use super::{
+    advice::{Spot, pages},
+    space::{Origin, Place},
+};
 use crate::{
     graph::NodeKind,
     queue::Work,
@@ -15,8 +18,8 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// Refuses a range that isn't within one managed allocation.
-    fn managed_range(&mut self, address: u64, count: usize) -> Answer {
+    /// Where the managed allocation begins that a range lies in; refuses any other.
+    pub(super) fn managed_range(&mut self, address: u64, count: usize) -> Result<u64, CUresult> {
         if count == 0 {
             return Err(CUresult::INVALID_VALUE);
         }
@@ -26,7 +29,7 @@ impl Turn<'_> {
             Ok(Place::Known { base, .. }) => {
                 let found = self.state.memory.space.at(base).map(|a| a.origin);
                 match found {
-                    Some(Origin::Managed(_)) => Ok(()),
+                    Some(Origin::Managed(_)) => Ok(base),
                     _ => Err(CUresult::INVALID_VALUE),
                 }
             }
@@ -34,16 +37,16 @@ impl Turn<'_> {
     }
 
     /// A device that exists, or the host.
-    fn placed(&self, location: CUmemLocation) -> Answer {
-        match location.type_ {
+    fn placed(&self, location: CUmemLocation) -> Result<Spot, CUresult> {
+        // SAFETY: each view of the union is a plain number, of which any bytes are one.
+        let spot = Spot { kind: location.type_, id: unsafe { location.__bindgen_anon_1.id } };
+        match spot.kind {
             CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
-                // SAFETY: each view of the union is a plain number, of which any bytes are one.
-                let device = unsafe { location.__bindgen_anon_1.id };
-                self.state.device_index(device).map(|_index| ())
+                self.state.device_index(spot.id).map(|_index| spot)
             }
             CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST
             | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA
-            | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(()),
+            | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(spot),
             _ => Err(CUresult::INVALID_VALUE),
         }
     }
@@ -83,14 +86,18 @@ pub(crate) fn advise_v2(
     if advice.0 == 0 || advice.0 > CUmem_advise::CU_MEM_ADVISE_UNSET_ACCESSED_BY.0 {
         return Err(CUresult::INVALID_VALUE);
     }
-    turn.managed_range(address, count)?;
+    let base = turn.managed_range(address, count)?;
     let names_a_place = matches!(
         advice,
         CUmem_advise::CU_MEM_ADVISE_SET_PREFERRED_LOCATION
             | CUmem_advise::CU_MEM_ADVISE_SET_ACCESSED_BY
             | CUmem_advise::CU_MEM_ADVISE_UNSET_ACCESSED_BY
     );
-    if names_a_place { turn.placed(location) } else { Ok(()) }
+    let spot = if names_a_place { turn.placed(location)? } else { Spot::NONE };
+    if let Some(found) = turn.state.memory.space.at_mut(base) {
+        found.advised.change(pages(address - base, count as u64), |page| page.advise(advice, spot));
+    }
+    Ok(())
 }
 
 pub(crate) fn prefetch(
@@ -121,9 +128,19 @@ pub(crate) fn prefetch_v2(
     if flags != 0 {
         return Err(CUresult::INVALID_VALUE);
     }
-    turn.managed_range(address, count)?;
-    turn.placed(location)?;
-    turn.enqueue(target, NodeKind::Memcpy, Work::Marker)
+    let base = turn.managed_range(address, count)?;
+    let spot = turn.placed(location)?;
+    let id = turn.state.memory.space.at(base).map(|found| found.id);
+    let sent = pages(address - base, count as u64);
+    let work = Work::OnState(Box::new(move |state| {
+        // Nothing is moved, so that memory that was freed meanwhile does no harm.
+        let found = state.memory.space.at_mut(base).filter(|found| Some(found.id) == id);
+        if let Some(found) = found {
+            found.advised.change(sent, |page| page.sent_to = spot);
+        }
+        Ok(())
+    }));
+    turn.enqueue(target, NodeKind::Memcpy, work)
 }
 
 /// Of managed memory the whole is attached: its size, or 0 for that.

@@ -3,12 +3,14 @@
 //! ```text
 //!   space.rs    every allocation by address, with its bytes        bytes.rs, host.rs   the bytes themselves
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
-//!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, boxed.rs, fill.rs, managed.rs, attribute.rs, value.rs
-//!                                                                   the driver's functions
+//!   advice.rs   what managed pages were advised
+//!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, boxed.rs, fill.rs, managed.rs, range.rs,
+//!   value.rs, attribute.rs                                         the driver's functions
 //! ```
 //!
 //! This file joins them: [`Memory`] is the one place where an allocation, its pool and its device meet.
 
+mod advice;
 mod alloc;
 mod attribute;
 mod boxed;
@@ -22,6 +24,7 @@ mod ordered;
 mod page_locked;
 mod pool;
 mod pools;
+mod range;
 mod space;
 mod transfer;
 mod value;
@@ -49,6 +52,7 @@ pub(crate) use self::{
         location_set_pool, pool_access, pool_attribute, pool_create, pool_destroy, pool_set_access,
         pool_set_attribute, pool_trim,
     },
+    range::{range_attribute, range_attributes},
     space::{Misplaced, Origin},
     transfer::{
         copy, copy_async, copy_peer_async, device_to_device, device_to_device_async,

@@ -256,6 +256,10 @@ simulated! {
     memory::prefetch_v2 = cuMemPrefetchAsync_v2(address: CUdeviceptr, count: usize, location: CUmemLocation,
         flags: c_uint, stream: CUstream);
     memory::prefetch = cuMemPrefetchAsync(address: CUdeviceptr, count: usize, dev: CUdevice, stream: CUstream);
+    memory::range_attribute = cuMemRangeGetAttribute(data: *mut c_void, size: usize,
+        attribute: CUmem_range_attribute, address: CUdeviceptr, count: usize);
+    memory::range_attributes = cuMemRangeGetAttributes(data: *mut *mut c_void, sizes: *mut usize,
+        attributes: *mut CUmem_range_attribute, count_of_attributes: usize, address: CUdeviceptr, count: usize);
     memory::attach = cuStreamAttachMemAsync(stream: CUstream, address: CUdeviceptr, size: usize, flags: c_uint);
 
     // Copies and fills

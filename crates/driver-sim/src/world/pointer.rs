@@ -192,6 +192,6 @@ as_they_are! {
     CUresult CUcontext CUstream CUevent CUgraph CUgraphNode CUuserObject CUmodule CUfunction CUlibrary CUkernel CUmemoryPool
     CUdevice_attribute CUdevice_P2PAttribute CUexecAffinityType CUlimit CUfunc_cache CUstreamCaptureMode
     CUfunction_attribute CUpointer_attribute CUmemPool_attribute CUgraphMem_attribute CUmemAllocationType CUmemAllocationHandleType
-    CUhostFn CUlogsCallback CUlogsCallbackHandle CUmem_advise CUstreamCallback CUoccupancyB2DSize CUstreamAttrID
+    CUhostFn CUlogsCallback CUlogsCallbackHandle CUmem_advise CUmem_range_attribute CUstreamCallback CUoccupancyB2DSize CUstreamAttrID
     CUipcEventHandle CUipcMemHandle CUmemLocation
 }

@@ -1,6 +1,9 @@
 //! Managed memory: advised, prefetched, attached to streams.
 
-use cuhold_driver_sim::cuhold_driver_sys::{DriverApi as _, ffi::*};
+use cuhold_driver_sim::{
+    Sim,
+    cuhold_driver_sys::{DriverApi as _, ffi::*},
+};
 
 use crate::ask::{Asked, call, get, sim_with_context};
 
@@ -71,4 +74,74 @@ fn managed_memory_is_attached_as_a_whole_and_not_during_a_capture() {
     assert_eq!(attach(CUstream::NULL, 0, 4), BAD);
     call!(sim, cuStreamBeginCapture_v2(stream, CUstreamCaptureMode(2))).unwrap();
     assert_eq!(attach(stream, 0, 4), Err(CUresult::STREAM_CAPTURE_UNSUPPORTED));
+}
+
+fn ask(sim: &Sim, attribute: c_uint, from: CUdeviceptr, count: usize) -> Asked<c_int> {
+    let mut value: c_int = 99;
+    let (to, attribute) = ((&raw mut value).cast(), CUmem_range_attribute(attribute));
+    call!(sim, cuMemRangeGetAttribute(to, 4, attribute, from, count)).map(|()| value)
+}
+
+#[test]
+fn a_range_tells_what_all_of_its_pages_were_advised() {
+    let (sim, _) = sim_with_context();
+    let managed: CUdeviceptr = get!(sim, cuMemAllocManaged(out, 4 * BYTES, 1)).unwrap();
+    let half = managed + 2 * BYTES as CUdeviceptr;
+    let advise = |address, count, advice, kind| {
+        let location = location(kind, 0);
+        call!(sim, cuMemAdvise_v2(address, count, CUmem_advise(advice), location)).unwrap();
+    };
+    assert_eq!(ask(&sim, 1, managed, 4 * BYTES), Ok(0));
+    assert_eq!(ask(&sim, 2, managed, 4 * BYTES), Ok(CU_DEVICE_INVALID));
+    advise(managed, 2 * BYTES, 1, HERE);
+    advise(half, 1, 3, HERE);
+    assert_eq!(ask(&sim, 1, managed, 2 * BYTES), Ok(1));
+    assert_eq!(ask(&sim, 1, managed, 2 * BYTES + 1), Ok(0));
+    assert_eq!(ask(&sim, 2, half, BYTES), Ok(0));
+    assert_eq!((ask(&sim, 5, half, BYTES), ask(&sim, 6, half, BYTES)), (Ok(1), Ok(0)));
+    assert_eq!(ask(&sim, 5, half, BYTES + 1), Ok(0));
+    advise(managed, 4 * BYTES, 3, CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST);
+    assert_eq!(ask(&sim, 2, managed, 4 * BYTES), Ok(CU_DEVICE_CPU));
+    advise(managed, 4 * BYTES, 4, HERE);
+    assert_eq!(ask(&sim, 2, managed, 4 * BYTES), Ok(CU_DEVICE_INVALID));
+    assert!(sim.violations().is_empty());
+}
+
+#[test]
+fn a_range_tells_where_a_stream_has_sent_it() {
+    let (sim, _) = sim_with_context();
+    let managed: CUdeviceptr = get!(sim, cuMemAllocManaged(out, BYTES, 1)).unwrap();
+    let stream: CUstream = get!(sim, cuStreamCreate(out, 1)).unwrap();
+    call!(sim, cuMemPrefetchAsync(managed, BYTES, 0, stream)).unwrap();
+    assert_eq!(ask(&sim, 4, managed, BYTES), Ok(CU_DEVICE_INVALID));
+    call!(sim, cuStreamSynchronize(stream)).unwrap();
+    assert_eq!(ask(&sim, 4, managed, BYTES), Ok(0));
+    assert_eq!((ask(&sim, 7, managed, BYTES), ask(&sim, 8, managed, BYTES)), (Ok(1), Ok(0)));
+}
+
+#[test]
+fn a_range_s_answers_have_their_size_and_are_written_all_or_none() {
+    let (sim, _) = sim_with_context();
+    let managed: CUdeviceptr = get!(sim, cuMemAllocManaged(out, BYTES, 1)).unwrap();
+    let owned: CUdeviceptr = get!(sim, cuMemAlloc_v2(out, BYTES)).unwrap();
+    for device in [CU_DEVICE_CPU, 0] {
+        call!(sim, cuMemAdvise(managed, BYTES, CUmem_advise(5), device)).unwrap();
+    }
+    let asks = |attributes: [c_uint; 2], mut sizes: [usize; 2]| {
+        let (mut one, mut all) = ([9_i32; 1], [9_i32; 3]);
+        let mut data: [*mut c_void; 2] = [one.as_mut_ptr().cast(), all.as_mut_ptr().cast()];
+        let mut attributes = attributes.map(CUmem_range_attribute);
+        let (to, sizes, of) = (data.as_mut_ptr(), sizes.as_mut_ptr(), attributes.as_mut_ptr());
+        let asked = call!(sim, cuMemRangeGetAttributes(to, sizes, of, 2, managed, BYTES));
+        (asked, one, all)
+    };
+    assert_eq!(asks([1, 3], [4, 12]), (Ok(()), [0], [-1, 0, CU_DEVICE_INVALID]));
+    assert_eq!(asks([1, 3], [4, 4]), (Ok(()), [0], [-1, 9, 9]));
+    assert_eq!(asks([1, 3], [4, 6]), (BAD, [9], [9; 3]));
+    assert_eq!(asks([1, 99], [4, 4]), (BAD, [9], [9; 3]));
+    assert_eq!(ask(&sim, 0, managed, BYTES), Err(CUresult::INVALID_VALUE));
+    assert_eq!(ask(&sim, 1, owned, BYTES), Err(CUresult::INVALID_VALUE));
+    assert!(sim.violations().is_empty());
+    call!(sim, cuCtxSetCurrent(CUcontext::NULL)).unwrap();
+    assert_eq!(ask(&sim, 1, managed, BYTES), Err(CUresult::INVALID_CONTEXT));
 }

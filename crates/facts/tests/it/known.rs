@@ -7,9 +7,6 @@ pub(crate) const KNOWN: &[(&str, &str)] = &[];
 /// Functions that the simulated driver doesn't have, by reason: a question that needs one answers *missing*. None of
 /// them counts as simulated.
 pub(crate) const MISSING: &[(&str, &[&str])] = &[
-    (
-        "what managed memory was advised isn't kept, and a library has its variables in each context",
-        &["cuMemRangeGetAttribute", "cuMemRangeGetAttributes", "cuLibraryGetManaged"],
-    ),
+    ("a library has its managed variables in each context", &["cuLibraryGetManaged"]),
     ("there are no textures", &["cuDeviceGetTexture1DLinearMaxWidth"]),
 ];

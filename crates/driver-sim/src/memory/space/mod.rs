@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    advice::Advised,
     bytes::Bytes,
     host::{self, HostBlock},
     pool::Pool,
@@ -95,6 +96,8 @@ pub(crate) struct Allocation {
     pub(crate) device: usize,
     pub(crate) made: CallSite,
     pub(crate) sync_memops: bool,
+    /// What was said about pages of managed memory.
+    pub(crate) advised: Advised,
     /// The call that enqueued a stream-ordered free: the memory may still be in use, but new uses are over.
     pub(crate) free_enqueued: Option<CallSite>,
     storage: Storage,
@@ -227,6 +230,7 @@ impl Space {
                 device,
                 made,
                 sync_memops: false,
+                advised: Advised::default(),
                 free_enqueued: None,
                 storage,
             },

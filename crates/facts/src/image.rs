@@ -1,6 +1,6 @@
 //! The code that probes load: one PTX image with a few small kernels, and images that are wrong in one way each.
 //!
-//! The simulated driver runs host closures that are registered under the same kernel names: `sim.rs`.
+//! The simulated driver runs host closures that are registered under the same kernel names: `driver.rs`.
 
 use std::{
     env,

@@ -8,6 +8,8 @@ mod counts;
 #[cfg(test)]
 mod host_fn;
 #[cfg(test)]
+mod launch;
+#[cfg(test)]
 mod pairs;
 #[cfg(test)]
 mod reclaim;

@@ -33,6 +33,10 @@ unsafe impl Resource for LibraryRes {
     fn context(deps: &Context) -> CUcontext {
         deps.as_raw()
     }
+    fn waits_for(_: &Context) -> CUcontext {
+        // Its kernels may run in any.
+        CUcontext::NULL
+    }
     unsafe fn destroy(calls: Calls<'_>, raw: CUlibrary, _: &Context) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuLibraryUnload(raw) }

@@ -87,6 +87,11 @@ pub unsafe trait Resource: Sized + Send + Sync + 'static {
     /// The context that owns it; null for an object without one.
     fn context(deps: &Self::Deps) -> CUcontext;
 
+    /// The context whose work its end may wait for; null where it is none in particular.
+    fn waits_for(deps: &Self::Deps) -> CUcontext {
+        Self::context(deps)
+    }
+
     /// Ends the object.
     ///
     /// # Errors
@@ -202,7 +207,7 @@ unsafe impl<R: Resource> Recorded for Block<R> {
     unsafe fn worker(record: NonNull<Record>) -> Option<usize> {
         // SAFETY: *first field*: the record is the front of a live block.
         let block = unsafe { record.cast::<Self>().as_ref() };
-        (R::waits() && !block.has(BORROWED | ENDED)).then(|| R::context(&block.deps).addr())
+        (R::waits() && block.ending().is_some()).then(|| R::waits_for(&block.deps).addr())
     }
 }
 

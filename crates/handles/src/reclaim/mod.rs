@@ -44,7 +44,7 @@ use std::{
     thread::{self, Thread},
     time::{Duration, Instant},
 };
-use worker::{Marks, Workers};
+use worker::{Lanes, Marks};
 
 /// How long a test's reading of warnings waits for the threads to release what was dropped before it.
 const SETTLE: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ struct Queue {
     /// How many were released, or given to a worker, in the order of the list.
     handled: AtomicU64,
     released: AtomicU64,
-    workers: Mutex<Workers>,
+    lanes: Mutex<Lanes>,
     /// How many guards say that records are released by hand.
     by_hand: AtomicUsize,
     /// What was taken off the list by hand and isn't released yet.
@@ -251,11 +251,11 @@ impl Queue {
 
     /// Whether everything among the first `target` records is released.
     ///
-    /// The list keeps the order of the pushes that were over when `target` was read, and a worker that of what it is
-    /// given: so once that many were handled, what the workers were given by then is all that may be left.
+    /// The list keeps the order of the pushes that were over when `target` was read: so once that many were handled,
+    /// what the workers were given by then is all that may be left.
     fn is_past(&self, target: u64, marks: &mut Option<Marks>) -> bool {
         self.handled.load(Ordering::SeqCst) >= target
-            && marks.get_or_insert_with(|| self.workers.lock().marks()).are_reached()
+            && marks.get_or_insert_with(|| self.lanes.lock().marks()).are_reached()
     }
 
     /// Tells those who wait that something was handled or released.

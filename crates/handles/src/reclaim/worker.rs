@@ -26,8 +26,13 @@ use std::{
 /// How long a worker stays without work.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Puts this thread in relaxed capture mode for life: what it ends disturbs nobody's capture.
-fn relax(queue: &Queue) {
+/// Puts this thread in relaxed capture mode for life, once: what it ends disturbs nobody's capture.
+///
+/// Not before the thread has a record: that keeps the driver alive, which this thread alone must not.
+fn relax(queue: &Queue, is_relaxed: &mut bool) {
+    if std::mem::replace(is_relaxed, true) {
+        return;
+    }
     let Some(driver) = Driver::upgrade(&queue.driver) else { return };
     let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: *pointers*: `mode` is a live local.
@@ -57,10 +62,7 @@ pub(super) fn dispatch(queue: &Arc<Queue>) {
             thread::park();
             continue;
         }
-        // Only now, since what is on the list keeps the driver, which this thread alone must not.
-        if !std::mem::replace(&mut is_relaxed, true) {
-            relax(queue);
-        }
+        relax(queue, &mut is_relaxed);
         for record in batch {
             match record.worker() {
                 None => Exit::unless_exiting(queue, || queue.release(record)),
@@ -69,52 +71,45 @@ pub(super) fn dispatch(queue: &Arc<Queue>) {
             queue.handled.fetch_add(1, Ordering::SeqCst);
             queue.progressed();
         }
-        queue.workers.lock().forget_ended();
+        queue.lanes.lock().forget_ended();
     }
 }
 
-/// The workers by what they are for: a context's address, or a number up to [`ANY_MAX`].
+/// The lanes by what they are for: a context's address, or 0 for objects of no context in particular.
 #[derive(Default)]
-pub(super) struct Workers(BTreeMap<usize, Arc<Worker>>);
+pub(super) struct Lanes(BTreeMap<usize, Arc<Lane>>);
 
-/// How many workers there are at most for objects of no context in particular. Addresses are greater.
-const ANY_MAX: usize = 16;
-
-impl Workers {
-    fn get(&mut self, wanted: usize) -> Arc<Worker> {
-        let place = if wanted == 0 { self.any() } else { wanted };
-        Arc::clone(self.0.entry(place).or_default())
-    }
-
-    /// The first that is idle or not there, else the one with the least to do.
-    fn any(&self) -> usize {
-        let load = |place: &usize| self.0.get(place).map_or(0, |worker| worker.inbox.lock().load());
-        (1..=ANY_MAX).min_by_key(load).unwrap_or(1)
+impl Lanes {
+    fn get(&mut self, wanted: usize) -> Arc<Lane> {
+        Arc::clone(self.0.entry(wanted).or_default())
     }
 
     fn forget_ended(&mut self) {
-        self.0.retain(|_, worker| worker.inbox.lock().alive);
+        self.0.retain(|_, lane| lane.inbox.lock().threads > 0);
     }
 
     /// How far each has to come to be done with what it was given so far.
     pub(super) fn marks(&self) -> Marks {
-        let mark = |worker: &Arc<Worker>| (Arc::clone(worker), worker.inbox.lock().given);
+        let mark = |lane: &Arc<Lane>| (Arc::clone(lane), lane.inbox.lock().given);
         Marks(self.0.values().map(mark).collect())
     }
 }
 
-/// How far each worker has to come.
-pub(super) struct Marks(Vec<(Arc<Worker>, u64)>);
+/// How far each lane has to come.
+pub(super) struct Marks(Vec<(Arc<Lane>, u64)>);
 
 impl Marks {
     pub(super) fn are_reached(&self) -> bool {
-        self.0.iter().all(|(worker, given)| worker.inbox.lock().done >= *given)
+        self.0.iter().all(|(lane, mark)| lane.inbox.lock().is_past(*mark))
     }
 }
 
-/// A worker's inbox.
+/// How many workers a lane of no context in particular has at most: what waits in one of them holds up no other.
+const ANY_MAX: usize = 16;
+
+/// What is to be released, and the workers that do it: one for a context, several for objects of none.
 #[derive(Default)]
-struct Worker {
+pub(super) struct Lane {
     inbox: Mutex<Inbox>,
     arrived: Condvar,
 }
@@ -122,57 +117,77 @@ struct Worker {
 #[derive(Default)]
 struct Inbox {
     records: VecDeque<Taken>,
-    /// Whether the thread still looks into it. Set and cleared under the lock, so no record is left behind.
-    alive: bool,
+    /// How many records were put in, which numbers them from 1.
     given: u64,
-    done: u64,
+    /// The numbers of those that are being released.
+    in_hand: Vec<u64>,
+    threads: usize,
+    idle: usize,
 }
 
 impl Inbox {
-    fn load(&self) -> u64 {
-        self.given - self.done
+    /// The next record and its number.
+    fn take(&mut self) -> Option<(Taken, u64)> {
+        let record = self.records.pop_front()?;
+        let number = self.given - self.records.len() as u64;
+        self.in_hand.push(number);
+        Some((record, number))
+    }
+
+    /// Whether the first `mark` records are released.
+    fn is_past(&self, mark: u64) -> bool {
+        let taken = self.given - self.records.len() as u64;
+        taken >= mark && self.in_hand.iter().all(|number| *number > mark)
     }
 }
 
 fn give(queue: &Arc<Queue>, wanted: usize, record: Taken) {
-    let worker = queue.workers.lock().get(wanted);
+    let most = if wanted == 0 { ANY_MAX } else { 1 };
+    let lane = queue.lanes.lock().get(wanted);
     let start = {
-        let mut inbox = worker.inbox.lock();
+        let mut inbox = lane.inbox.lock();
         inbox.records.push_back(record);
         inbox.given += 1;
-        !std::mem::replace(&mut inbox.alive, true)
+        let start = inbox.records.len() > inbox.idle && inbox.threads < most;
+        inbox.threads += usize::from(start);
+        start
     };
-    worker.arrived.notify_one();
+    lane.arrived.notify_one();
     if !start {
         return;
     }
-    let (inbox, queue_of) = (Arc::clone(&worker), Arc::clone(queue));
+    let (its, queue_of) = (Arc::clone(&lane), Arc::clone(queue));
     let spawned = thread::Builder::new()
         .name("cuhold-reclaim-ctx".into())
-        .spawn(move || work(&inbox, &queue_of));
+        .spawn(move || work(&its, &queue_of));
     if spawned.is_err() {
         // No thread to be had: the dispatcher waits itself, rather than leave the records where they are.
-        work(&worker, queue);
+        work(&lane, queue);
     }
 }
 
-/// A worker: releases what it is given, and ends when idle.
-fn work(worker: &Worker, queue: &Queue) {
+/// A worker: releases what its lane is given, and ends when idle. Whether it goes on is decided under the lock, so no
+/// record is left behind.
+fn work(lane: &Lane, queue: &Queue) {
     let role = ROLE.replace(Role::Worker);
-    relax(queue);
+    let mut is_relaxed = role == Role::Dispatcher;
     loop {
-        let record = {
-            let mut inbox = worker.inbox.lock();
+        let (record, number) = {
+            let mut inbox = lane.inbox.lock();
             if inbox.records.is_empty() && role == Role::Outside {
-                let _: parking_lot::WaitTimeoutResult = worker.arrived.wait_for(&mut inbox, IDLE);
+                inbox.idle += 1;
+                let _: parking_lot::WaitTimeoutResult = lane.arrived.wait_for(&mut inbox, IDLE);
+                inbox.idle -= 1;
             }
-            let record = inbox.records.pop_front();
-            inbox.alive = record.is_some();
-            record
+            let Some(next) = inbox.take() else {
+                inbox.threads -= 1;
+                break;
+            };
+            next
         };
-        let Some(record) = record else { break };
+        relax(queue, &mut is_relaxed);
         Exit::unless_exiting(queue, || queue.release(record));
-        worker.inbox.lock().done += 1;
+        lane.inbox.lock().in_hand.retain(|of| *of != number);
         queue.progressed();
     }
     ROLE.set(role);

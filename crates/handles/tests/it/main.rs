@@ -4,11 +4,25 @@
 #[cfg(test)]
 mod above;
 #[cfg(test)]
+mod alone;
+#[cfg(test)]
+mod close;
+#[cfg(test)]
 mod counts;
+#[cfg(test)]
+mod device;
+#[cfg(test)]
+mod drivers;
+#[cfg(test)]
+mod drop;
 #[cfg(test)]
 mod host_fn;
 #[cfg(test)]
+mod inside;
+#[cfg(test)]
 mod launch;
+#[cfg(test)]
+mod owner;
 #[cfg(test)]
 mod pairs;
 #[cfg(test)]

@@ -53,6 +53,8 @@ const ONE: LaunchConfig = LaunchConfig::new([1; 3], [1; 3]);
 const OPERATIONS: &[(&str, Operation)] = &[
     ("event", |a, b| a.stream.record(&b.event)),
     ("event", |a, b| a.stream.wait_event(&b.event)),
+    ("event", |a, b| a.device.legacy_stream().record(&b.event)),
+    ("event", |a, b| a.device.legacy_stream().wait_event(&b.event)),
     ("event", |a, b| a.per_thread().record(&b.event)),
     ("event", |a, b| a.per_thread().wait_event(&b.event)),
     ("earlier", |a, b| a.event.elapsed_ms_since(&b.event).map(drop)),

@@ -97,7 +97,7 @@ pub(crate) struct Stage<'t> {
 
 impl<'t> Stage<'t> {
     /// Runs `body` in the situation, and then takes it down.
-    fn enter(t: &'t Kit, situation: Situation, body: impl FnOnce(&Self)) {
+    pub(crate) fn enter(t: &'t Kit, situation: Situation, body: impl FnOnce(&Self)) {
         let created = || Context::new(t.device(), ContextFlags::default()).unwrap();
         let (target, another) = (created(), created());
         // Something lies under what is current, so that one pop too many is seen.

@@ -16,6 +16,8 @@ mod drivers;
 #[cfg(test)]
 mod drop;
 #[cfg(test)]
+mod errors;
+#[cfg(test)]
 mod host_fn;
 #[cfg(test)]
 mod inside;

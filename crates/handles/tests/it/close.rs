@@ -1,333 +1,373 @@
-//! Closing, giving away, taking over, borrowing; and which handles are equal.
+//! Ends that are asked for: closing, giving away and taking over, owners, equality, and the primary context.
 
-#![expect(unsafe_code, reason = "takes and gives raw handles")]
+#![expect(unsafe_code, reason = "takes over and refers to raw objects")]
 
-use crate::drop::PATIENCE;
-use crate::scope::{How, status};
 use cuhold_driver_sim::SimOptions;
 use cuhold_driver_sys::{
-    Call, Fault,
-    ffi::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUevent, CUmodule, CUstream},
+    CUresult, Call, Fault,
+    ffi::{CUcontext, CUevent, CUstream},
 };
 use cuhold_handles::{
-    Closed, Context, ContextFlags, Device, Error, ErrorKind, Event, EventOptions, Module, Owner,
-    Refused, Stream,
+    Closed, Context, ContextFlags, Device, Error, ErrorKind, Event, EventOptions, Library, Module,
+    ObjectKind, Owner, Refused, Stream, WarningKind,
 };
 use cuhold_testkit::{Kit, PTX, run, run_with};
 use std::{
-    collections::BTreeSet,
-    fmt::Debug,
     hash::{DefaultHasher, Hash, Hasher as _},
-    ptr,
-    sync::Arc,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
 };
 
-/// A handle that can be closed, of whatever type.
-trait Close: Clone + Sized {
-    fn close(self) -> Result<Closed, Refused<Option<Self>>>;
+const E: CUresult = CUresult(9001);
+
+/// An object that can be closed, whatever its type.
+trait Close: Clone {
+    /// The form that ends it.
+    const DESTROY: Call;
+    fn make(t: &Kit) -> Self;
+    fn end(self) -> Result<Closed, Refused<Option<Self>>>;
 }
 
 macro_rules! close {
-    ($($handle:ty)*) => { $(impl Close for $handle {
-        fn close(self) -> Result<Closed, Refused<Option<Self>>> {
-            Self::close(self)
+    ($($type:ident $call:ident |$t:ident| $make:expr;)*) => { $(impl Close for $type {
+        const DESTROY: Call = Call::$call;
+        fn make($t: &Kit) -> Self {
+            $make.unwrap()
+        }
+        fn end(self) -> Result<Closed, Refused<Option<Self>>> {
+            self.close()
         }
     })* };
 }
-close! { Context Stream Event cuhold_handles::Library Module }
 
-/// Runs a body for a new object of each type that can be closed, with the call that ends it.
-macro_rules! each {
-    ($t:ident, |$handle:ident, $call:ident| $body:expr) => {{
-        let (stream, event) = (Call::cuStreamDestroy_v2, Call::cuEventDestroy_v2);
-        let (library, module) = (Call::cuLibraryUnload, Call::cuModuleUnload);
-        let options = ContextFlags::default();
-        let ($handle, $call) = (Context::new($t.device(), options).unwrap(), Call::cuCtxDestroy_v2);
-        $body;
-        let ($handle, $call) = ($t.device().new_stream().unwrap(), stream);
-        $body;
-        let ($handle, $call) = ($t.device().new_event(EventOptions::default()).unwrap(), event);
-        $body;
-        let ($handle, $call) = ($t.kernels(), library);
-        $body;
-        let ($handle, $call) = (Module::load($t.context(), PTX).unwrap(), module);
-        $body;
-    }};
+close! {
+    Stream cuStreamDestroy_v2 |t| t.device().new_stream();
+    Event cuEventDestroy_v2 |t| t.device().new_event(EventOptions::default());
+    Context cuCtxDestroy_v2 |t| Context::new(t.device(), ContextFlags::default());
+    Module cuModuleUnload |t| Module::load(t.context(), PTX);
+    Library cuLibraryUnload |t| t.device().load(PTX);
 }
 
-fn closed<T: Close>(handle: T) -> Result<Closed, (Error, bool)> {
-    handle.close().map_err(|refused| (refused.error, refused.value.is_some()))
-}
-
-#[test]
-fn the_last_handle_that_is_closed_ends_the_object_here_and_now() {
-    run(|t| {
-        each!(t, |handle, call| {
-            let (before, clone) = (t.counts().of(call), handle.clone());
-            assert_eq!(closed(handle).unwrap(), Closed::StillShared);
-            assert_eq!(t.counts().of(call), before);
-            assert_eq!(closed(clone).unwrap(), Closed::Destroyed);
-            assert_eq!(t.counts().of(call), before + 1);
-            assert_eq!(t.driver().reclaim().pending(), 0);
-        });
-    });
-}
-
-#[test]
-fn a_failing_close_returns_the_failure_reports_nothing_and_does_not_try_again() {
-    for how in How::BOTH {
+/// Runs a generic function for each type of object that is closed.
+macro_rules! for_each_type {
+    ($function:ident) => {
         run(|t| {
-            each!(t, |handle, call| {
-                let before = t.counts().of(call);
-                t.faults().arm(Fault::new(how.with(status(1))).on(call).nth(1));
-                let (error, came_back) = closed(handle).unwrap_err();
-                t.faults().disarm();
-                assert!(error.is(status(1)) && !came_back);
-                assert_eq!(t.counts().of(call), before + 1);
-                t.driver().reclaim().drain(PATIENCE).unwrap();
-                assert_eq!(t.counts().of(call), before + 1);
-            });
-            if how == How::Refused {
-                sweep(t);
-            }
+            $function::<Stream>(t);
+            $function::<Event>(t);
+            $function::<Context>(t);
+            $function::<Module>(t);
+            $function::<Library>(t);
         });
+    };
+}
+
+#[test]
+fn closing_the_last_handle_destroys_here_and_now_and_once() {
+    fn check<T: Close>(t: &Kit) {
+        let object = T::make(t);
+        let (closed, calls) = t.calls(|| object.end());
+        assert_eq!(closed.map_err(|refused| refused.error).unwrap(), Closed::Destroyed);
+        let name = T::DESTROY.name();
+        assert_eq!(calls.iter().filter(|call| **call == name).count(), 1, "{name}: {calls:?}");
+        assert_eq!(t.driver().reclaim().pending(), 0);
     }
+    for_each_type!(check);
 }
 
-/// Ends what a refused close left on the simulated driver.
-fn sweep(t: &Kit) {
-    use cuhold_driver_sim::ObjectKind as Kind;
-    let calls = t.driver().calls();
-    let Some(sim) = t.sim() else { return };
-    for leak in sim.leaks() {
-        let raw = usize::try_from(leak.raw).unwrap();
-        let result = match leak.kind {
-            // SAFETY: *handles*: the simulated driver says that it is live, and the handle is gone.
-            Kind::Context => unsafe { calls.cuCtxDestroy_v2(CUcontext::from_addr(raw)) },
-            // SAFETY: as above.
-            Kind::Stream => unsafe { calls.cuStreamDestroy_v2(CUstream::from_addr(raw)) },
-            // SAFETY: as above.
-            Kind::Event => unsafe { calls.cuEventDestroy_v2(CUevent::from_addr(raw)) },
-            // SAFETY: as above.
-            Kind::Module => unsafe { calls.cuModuleUnload(CUmodule::from_addr(raw)) },
-            Kind::Library => {
-                let library = cuhold_driver_sys::ffi::CUlibrary::from_addr(raw);
-                // SAFETY: as above.
-                unsafe { calls.cuLibraryUnload(library) }
-            }
-            _ => continue,
-        };
-        result.unwrap();
+#[test]
+fn closing_a_handle_of_several_leaves_the_others_alone() {
+    fn check<T: Close>(t: &Kit) {
+        let object = T::make(t);
+        let clone = object.clone();
+        let (closed, calls) = t.calls(|| object.end());
+        assert_eq!(closed.map_err(|refused| refused.error).unwrap(), Closed::StillShared);
+        assert_eq!(calls, [""; 0]);
+        assert_eq!(clone.end().map_err(|refused| refused.error).unwrap(), Closed::Destroyed);
     }
-}
-
-/// Where the bracket can't be set up, the driver isn't asked, and the object is as it was.
-#[test]
-fn a_close_that_never_asks_the_driver_gives_the_handle_back() {
-    run(|t| {
-        let module = Module::load(t.context(), PTX).unwrap();
-        let mode = Call::cuThreadExchangeStreamCaptureMode;
-        t.faults().arm(Fault::refused(status(1)).on(mode).nth(1));
-        let Refused { error, value, .. } = module.close().unwrap_err();
-        assert!(error.is(status(1)));
-        let module = value.unwrap();
-        drop(module.function("nop").unwrap());
-        assert_eq!(module.close().unwrap(), Closed::Destroyed);
-    });
+    for_each_type!(check);
 }
 
 #[test]
-fn a_library_or_module_whose_code_is_held_is_still_shared() {
-    run(|t| {
-        let (library, module) = (t.kernels(), Module::load(t.context(), PTX).unwrap());
-        let (kernel, function) = (library.kernel("nop").unwrap(), module.function("nop").unwrap());
-        assert_eq!(library.close().unwrap(), Closed::StillShared);
-        assert_eq!(module.close().unwrap(), Closed::StillShared);
-        assert_eq!(kernel.library().clone().close().unwrap(), Closed::StillShared);
-        drop((kernel, function));
-    });
+fn a_destroy_that_failed_is_returned_without_the_handle_and_is_not_tried_again() {
+    fn check<T: Close>(t: &Kit) {
+        let object = T::make(t);
+        t.faults().arm(Fault::done_but_failed(E).on(T::DESTROY).nth(1));
+        let (refused, calls) = t.calls(|| {
+            let refused = object.end().err().unwrap();
+            assert!(refused.value.is_none());
+            refused
+        });
+        t.faults().disarm();
+        let name = T::DESTROY.name();
+        assert_eq!(refused.error.to_string(), format!("{name} failed with status 9001"));
+        assert_eq!(calls.iter().filter(|call| **call == name).count(), 1);
+    }
+    for_each_type!(check);
 }
 
-/// A handle that ends nothing doesn't say that it did.
 #[test]
-fn closing_what_somebody_else_ends_says_that_it_goes_on() {
-    run(|t| {
+fn what_the_driver_was_not_asked_to_end_comes_back() {
+    fn check<T: Close + Send + 'static>(t: &Kit) {
+        let object = T::make(t);
+        let (give, take) = mpsc::channel();
         let stream = t.device().new_stream().unwrap();
-        // SAFETY: the stream outlives the handle.
-        let borrowed = unsafe { Stream::borrow_raw(t.context(), stream.as_raw(), None) }.unwrap();
-        let (answers, calls) = t.calls(|| {
-            [
-                borrowed.close().unwrap(),
-                t.device().legacy_stream().close().unwrap(),
-                t.context().clone().close().unwrap(),
-                Device::with_driver(t.driver(), 0).unwrap().context().clone().close().unwrap(),
-            ]
-        });
-        assert_eq!(answers, [Closed::StillShared; 4]);
-        assert!(!calls.iter().any(|name| name.contains("Destroy") || name.contains("Release")));
+        let close = move || give.send(object.end()).unwrap();
+        stream.host_fn(close).map_err(|refused| refused.error).unwrap();
         stream.synchronize().unwrap();
-    });
+        let refused = take.recv().unwrap().err().unwrap();
+        assert_eq!(refused.error.kind(), ErrorKind::NotPermitted);
+        let object = refused.value.unwrap();
+        assert_eq!(object.end().map_err(|refused| refused.error).unwrap(), Closed::Destroyed);
+    }
+    for_each_type!(check);
 }
 
 #[test]
-fn an_object_that_was_given_away_is_not_ended_and_can_be_taken_over_again() {
+fn code_whose_bracket_is_refused_comes_back_and_can_be_closed_again() {
+    fn check<T: Close>(t: &Kit) {
+        let object = T::make(t);
+        let exchange = Call::cuThreadExchangeStreamCaptureMode;
+        t.faults().arm(Fault::refused(E).on(exchange).nth(1));
+        let (result, calls) = t.calls(|| object.end());
+        t.faults().disarm();
+        let refused = result.err().unwrap();
+        assert!(refused.error.is(E), "{}", refused.error);
+        assert!(!calls.contains(&T::DESTROY.name()), "{calls:?}");
+        let object = refused.value.unwrap();
+        assert_eq!(object.end().map_err(|refused| refused.error).unwrap(), Closed::Destroyed);
+    }
     run(|t| {
-        let (stream, event) = (
-            t.device().new_stream().unwrap(),
-            t.device().new_event(EventOptions::default()).unwrap(),
-        );
-        let raws = (stream.raw(), event.raw());
-        let ((stream, event), calls) =
-            t.calls(|| (stream.into_raw().unwrap(), event.into_raw().unwrap()));
-        assert_eq!(((stream, event), calls.len()), (raws, 0));
-        // SAFETY: live, and nobody else's.
+        check::<Module>(t);
+        check::<Library>(t);
+    });
+}
+
+fn raw_stream(stream: Stream) -> CUstream {
+    stream.into_raw().unwrap()
+}
+
+#[test]
+fn a_stream_and_an_event_are_given_away_and_taken_over_again() {
+    run(|t| {
+        let (stream, event) = (Stream::make(t), Event::make(t));
+        let ((stream, event), calls) = t.calls(|| (raw_stream(stream), event.into_raw().unwrap()));
+        assert_eq!(calls, [""; 0]);
+        // SAFETY: given away above, of this context, and used by nobody else.
         let stream = unsafe { Stream::from_raw(t.context(), stream) }.unwrap();
-        // SAFETY: live, and nobody else's.
+        // SAFETY: as above.
         let event = unsafe { Event::from_raw(t.context(), event) }.unwrap();
         stream.record(&event).unwrap();
-        event.synchronize().unwrap();
-        assert_eq!(event.close().unwrap(), Closed::Destroyed);
-        assert_eq!(stream.close().unwrap(), Closed::Destroyed);
+        stream.synchronize().unwrap();
+        let ((), calls) = t.calls(|| drop((stream, event)));
+        assert_eq!(calls, ["cuStreamDestroy", "cuEventDestroy"]);
     });
 }
 
 #[test]
-fn a_created_context_is_taken_over_and_ended() {
+fn a_context_that_another_library_made_is_taken_over() {
     run(|t| {
         let mut raw = CUcontext::NULL;
+        let device = t.context().device();
         let calls = t.driver().calls();
         // SAFETY: *pointers*: a live local, and no parameters.
-        unsafe { calls.cuCtxCreate_v4(&raw mut raw, ptr::null_mut(), 0, t.context().device()) }
-            .unwrap();
-        // SAFETY: *pointers*: null is taken.
-        unsafe { calls.cuCtxPopCurrent_v2(ptr::null_mut()) }.unwrap();
-        // SAFETY: live, and nobody else's.
+        unsafe { calls.cuCtxCreate_v4(&raw mut raw, std::ptr::null_mut(), 0, device) }.unwrap();
+        let mut popped = CUcontext::NULL;
+        // SAFETY: *pointers*: a live local.
+        unsafe { calls.cuCtxPopCurrent_v2(&raw mut popped) }.unwrap();
+        assert_eq!(popped, raw);
+        // SAFETY: made above, and nobody else ends it.
         let context = unsafe { Context::from_raw(t.driver(), raw) }.unwrap();
-        assert_eq!((context.as_raw(), context.device()), (raw, t.context().device()));
+        assert_eq!((context.as_raw(), context.device()), (raw, device));
         context.new_stream().unwrap().synchronize().unwrap();
         assert_eq!(context.close().unwrap(), Closed::Destroyed);
     });
 }
 
 #[test]
-fn a_shared_or_borrowed_object_is_not_given_away() {
+fn what_others_hold_or_own_is_not_given_away() {
     run(|t| {
-        let stream = t.device().new_stream().unwrap();
+        let stream = Stream::make(t);
         let clone = stream.clone();
-        let stream = stream.into_raw().unwrap_err();
+        let back = stream.into_raw().unwrap_err();
+        assert_eq!(back, clone);
         drop(clone);
-        // SAFETY: the stream outlives the handle.
-        let borrowed = unsafe { Stream::borrow_raw(t.context(), stream.as_raw(), None) }.unwrap();
-        drop(borrowed.into_raw().unwrap_err());
-        drop(t.device().legacy_stream().into_raw().unwrap_err());
-        assert_eq!(stream.close().unwrap(), Closed::Destroyed);
+        // SAFETY: the stream outlives the handle that refers to it.
+        let borrowed = unsafe { Stream::borrow_raw(t.context(), back.as_raw(), None) }.unwrap();
+        assert!(borrowed.into_raw().is_err());
+        assert!(t.device().legacy_stream().into_raw().is_err());
+        let event = Event::make(t);
+        let clone = event.clone();
+        assert_eq!(event.into_raw().unwrap_err(), clone);
     });
 }
 
 #[test]
-fn null_and_default_streams_are_refused_where_a_created_object_is_wanted() {
+fn raw_values_that_name_no_object_of_their_own_are_refused() {
+    const DEFAULT: &str =
+        "the raw stream is null or a default stream, which have constructors of their own";
+    fn is_refused<T>(result: Result<T, Error>, text: &str) {
+        let error = result.err().unwrap();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Argument, text));
+    }
     run(|t| {
-        let context = t.context();
-        let refused = |error: Error| {
-            assert_eq!(error.kind(), ErrorKind::Argument);
-            error.to_string()
-        };
-        for raw in [CUstream::NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD] {
-            // SAFETY: refused.
-            let taken = unsafe { Stream::from_raw(context, raw) };
-            // SAFETY: refused.
-            let borrowed = unsafe { Stream::borrow_raw(context, raw, None) };
-            for error in [taken.unwrap_err(), borrowed.unwrap_err()] {
-                assert_eq!(
-                    refused(error),
-                    "the raw stream is null or a default stream, which have constructors of their own"
-                );
+        let (driver, context) = (t.driver(), t.context());
+        let ((), calls) = t.calls(|| {
+            for addr in 0..3 {
+                let raw = CUstream::from_addr(addr);
+                // SAFETY: refused.
+                is_refused(unsafe { Stream::from_raw(context, raw) }, DEFAULT);
+                // SAFETY: refused.
+                is_refused(unsafe { Stream::borrow_raw(context, raw, None) }, DEFAULT);
             }
-        }
-        // SAFETY: refused.
-        let event = unsafe { Event::from_raw(context, CUevent::NULL) };
-        assert_eq!(refused(event.unwrap_err()), "the raw event is null");
-        // SAFETY: refused.
-        let event = unsafe { Event::borrow_raw(context, CUevent::NULL, None) };
-        assert_eq!(refused(event.unwrap_err()), "the raw event is null");
-        // SAFETY: refused.
-        let module = unsafe { Module::borrow_raw(context, CUmodule::NULL, None) };
-        assert_eq!(refused(module.unwrap_err()), "the raw module is null");
-        // SAFETY: refused.
-        let taken = unsafe { Context::from_raw(t.driver(), CUcontext::NULL) };
-        assert_eq!(refused(taken.unwrap_err()), "the raw context is null");
-        // SAFETY: refused.
-        let borrowed = unsafe { Context::borrow_raw(t.driver(), CUcontext::NULL, None) };
-        assert_eq!(refused(borrowed.unwrap_err()), "the raw context is null");
+            let (event, null) = (CUevent::NULL, CUcontext::NULL);
+            // SAFETY: refused.
+            is_refused(unsafe { Event::from_raw(context, event) }, "the raw event is null");
+            // SAFETY: refused.
+            is_refused(unsafe { Event::borrow_raw(context, event, None) }, "the raw event is null");
+            // SAFETY: refused.
+            is_refused(unsafe { Context::from_raw(driver, null) }, "the raw context is null");
+            // SAFETY: refused.
+            is_refused(
+                unsafe { Context::borrow_raw(driver, null, None) },
+                "the raw context is null",
+            );
+        });
+        assert_eq!(calls, [""; 0]);
     });
 }
 
-fn hash(value: &impl Hash) -> u64 {
+/// Counts its drops.
+struct Counted(Arc<AtomicU32>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn an_owner_is_dropped_with_the_last_clone_of_what_refers_to_it() {
+    run(|t| {
+        let dropped = Arc::<AtomicU32>::default();
+        let count = || dropped.load(Ordering::SeqCst);
+        let (stream, event) = (Stream::make(t), Event::make(t));
+        let owner = || -> Option<Owner> { Some(Arc::new(Counted(Arc::clone(&dropped)))) };
+        // SAFETY: the stream outlives the handle that refers to it.
+        let other = unsafe { Stream::borrow_raw(t.context(), stream.as_raw(), owner()) }.unwrap();
+        let clone = other.clone();
+        assert!(other.is_borrowed() && other.is_kept_alive());
+        assert_eq!(t.calls(|| drop(other)).1, [""; 0]);
+        assert_eq!(count(), 0);
+        assert_eq!(clone.close().map_err(|refused| refused.error).unwrap(), Closed::StillShared);
+        assert_eq!(count(), 1);
+        // SAFETY: as above.
+        drop(unsafe { Event::borrow_raw(t.context(), event.as_raw(), owner()) }.unwrap());
+        assert_eq!(count(), 2);
+        // SAFETY: as above.
+        drop(unsafe { Context::borrow_raw(t.driver(), t.context().as_raw(), owner()) }.unwrap());
+        assert_eq!(count(), 3);
+        stream.record(&event).unwrap();
+    });
+}
+
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        panic!("the owner's own");
+    }
+}
+
+/// A handle whose owner panics when it is dropped.
+fn with_bad_owner(stream: &Stream) -> Stream {
+    let owner: Owner = Arc::new(PanicsInDrop);
+    // SAFETY: the tests let the stream outlive it.
+    unsafe { Stream::borrow_raw(stream.context(), stream.as_raw(), Some(owner)) }.unwrap()
+}
+
+#[test]
+fn an_owner_that_panics_when_it_is_dropped_is_one_warning() {
+    run(|t| {
+        let (stream, warnings) = (Stream::make(t), t.driver().reports().capture(8));
+        let bad = with_bad_owner(&stream);
+        let id = bad.id();
+        drop(bad);
+        let heard = warnings.take();
+        assert_eq!(heard.len(), 1, "{heard:?}");
+        assert_eq!((heard[0].kind(), heard[0].text()), (WarningKind::Panicked, "the owner's own"));
+        let object = heard[0].object();
+        assert_eq!((object.kind, object.id, heard[0].failure()), (ObjectKind::Owner, id, None));
+    });
+}
+
+#[test]
+fn an_owner_that_panics_while_the_thread_unwinds_already_is_one_warning_too() {
+    run(|t| {
+        let (stream, warnings) = (Stream::make(t), t.driver().reports().capture(8));
+        let bad = with_bad_owner(&stream);
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            let _bad = bad;
+            panic!("first");
+        }));
+        assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"first"));
+        let heard = warnings.take();
+        assert_eq!(heard.len(), 1, "{heard:?}");
+        assert_eq!((heard[0].kind(), heard[0].text()), (WarningKind::Panicked, "the owner's own"));
+        stream.synchronize().unwrap();
+    });
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-#[track_caller]
-fn equal<T: PartialEq + Hash + Debug>(one: &T, two: &T) {
-    assert_eq!(one, two);
-    assert_eq!(hash(one), hash(two));
-}
-
 #[test]
-fn clones_are_equal_and_so_are_two_handles_of_a_device_and_of_its_default_stream() {
+fn handles_are_equal_where_they_are_the_same_object_of_the_same_driver() {
+    fn check<T: Close + Eq + Hash + std::fmt::Debug>(t: &Kit) {
+        let (one, other) = (T::make(t), T::make(t));
+        assert_eq!((&one, hash_of(&one)), (&one.clone(), hash_of(&one.clone())));
+        assert_ne!(one, other);
+    }
+    for_each_type!(check);
     run(|t| {
-        let stream = t.device().new_stream().unwrap();
-        equal(&stream, &stream.clone());
-        let again = Device::with_driver(t.driver(), 0).unwrap();
-        equal(&again, t.device());
-        equal(again.context(), t.context());
-        equal(&again.legacy_stream(), &t.device().legacy_stream());
-        let other = Context::new(t.device(), ContextFlags::default()).unwrap();
-        assert_ne!(Stream::legacy(&other), t.device().legacy_stream());
-        assert_ne!(stream, t.device().new_stream().unwrap());
+        let driver = t.driver();
+        let isolated = driver.isolated();
+        let same = Device::with_driver(driver, 0).unwrap();
+        assert_eq!((&same, hash_of(&same)), (t.device(), hash_of(t.device())));
+        assert_eq!(t.device().legacy_stream(), same.legacy_stream());
+        assert_eq!(hash_of(&t.device().legacy_stream()), hash_of(&same.legacy_stream()));
+        let theirs = Device::with_driver(&isolated, 0).unwrap();
+        assert_eq!(theirs.context().as_raw(), same.context().as_raw());
+        assert_ne!(theirs, same);
+        assert_ne!(&isolated, driver);
+        // Two handles that somebody refers to one stream by are two objects.
+        let stream = Stream::make(t);
+        // SAFETY: the stream outlives the handle that refers to it.
+        let borrowed = unsafe { Stream::borrow_raw(t.context(), stream.as_raw(), None) }.unwrap();
+        assert_ne!(borrowed, stream);
+        let kernels = t.kernels();
+        assert_ne!(kernels.kernel("nop").unwrap(), kernels.kernel("fill").unwrap());
     });
 }
 
 #[test]
-fn two_borrowed_handles_of_one_object_are_not_equal() {
-    run(|t| {
-        let stream = t.device().new_stream().unwrap();
-        let owner: Owner = Arc::new(());
-        let borrow = || {
-            // SAFETY: the stream outlives the handle.
-            unsafe { Stream::borrow_raw(t.context(), stream.as_raw(), Some(Arc::clone(&owner))) }
-                .unwrap()
-        };
-        let (one, two) = (borrow(), borrow());
-        assert_ne!(one, two);
-        assert_ne!(one, stream);
-        equal(&one, &one.clone());
-    });
-}
-
-/// A cache that is keyed by handles isn't fooled by a value that the driver gives again.
-#[test]
-fn an_object_with_a_reused_raw_value_is_not_equal_to_the_one_that_had_it() {
+fn a_new_object_with_the_raw_value_of_an_ended_one_is_another_object() {
     let mut options = SimOptions::default();
     options.reuse_handles = true;
     run_with(options, |t| {
-        let mut raws = BTreeSet::new();
-        let mut old: Vec<(CUevent, Event)> = Vec::new();
-        let mut reused = false;
-        for _ in 0..10_000 {
-            let event = t.device().new_event(EventOptions::default()).unwrap();
-            if let Some((_, before)) = old.iter().find(|(raw, _)| *raw == event.raw()) {
-                assert_ne!(*before, event);
-                reused = true;
-                break;
-            }
-            raws.insert(event.raw());
-            // A borrowed handle keeps the old value and its number, though the event goes.
-            // SAFETY: not used after the event but for comparison.
-            let borrowed = unsafe { Event::borrow_raw(t.context(), event.raw(), None) }.unwrap();
-            old.push((event.raw(), borrowed));
+        let old = Stream::make(t);
+        let (raw, id) = (old.raw(), old.id());
+        assert_eq!(old.close().unwrap(), Closed::Destroyed);
+        let new = Stream::make(t);
+        if t.sim().is_some() {
+            assert_eq!(new.raw(), raw);
         }
-        assert!(reused, "{} values and none came again", raws.len());
+        assert_ne!(new.id(), id);
     });
 }

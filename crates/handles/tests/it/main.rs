@@ -28,6 +28,8 @@ mod owner;
 #[cfg(test)]
 mod pairs;
 #[cfg(test)]
+mod primary;
+#[cfg(test)]
 mod reclaim;
 #[cfg(test)]
 mod report;

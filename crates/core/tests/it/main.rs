@@ -3,3 +3,5 @@
 // `cfg(test)` holds here anyway: written out, it tells the lints that helpers may unwrap.
 #[cfg(test)]
 mod compile;
+#[cfg(test)]
+mod resources;

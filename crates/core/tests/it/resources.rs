@@ -1,0 +1,124 @@
+//! The resource table, walked whole: an object of each row is made, its last handle is dropped, and the calls of its end
+//! are compared with the row, with where they are made.
+
+#![expect(unsafe_code, reason = "refers to a raw stream")]
+
+use cuhold_handles::{
+    Closed, Context, ContextFlags, Device, EventOptions, Module, ObjectKind, PerThreadStream,
+    Stream,
+    table::{EndsOn, RESOURCES, Row},
+};
+use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
+use cuhold_testkit::{Kit, PTX, run};
+use std::{any::Any, collections::BTreeSet};
+
+type Value = Box<dyn Any>;
+
+/// The only handle of an object of this kind, and what else was made for it, which outlives it. A kind that the table has
+/// and this match hasn't fails the test.
+fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
+    let device = t.device();
+    let alone = |object: Value| -> (Value, Value) { (object, Box::new(())) };
+    let stream = || device.new_stream().unwrap();
+    let new_pool = || Pool::new(device, PoolOptions::default()).unwrap();
+    match kind {
+        ObjectKind::Context => {
+            alone(Box::new(Context::new(device, ContextFlags::default()).unwrap()))
+        }
+        ObjectKind::Stream => alone(Box::new(stream())),
+        ObjectKind::BorrowedStream => {
+            let stream = stream();
+            // SAFETY: the stream is what outlives it.
+            let borrowed = unsafe { Stream::borrow_raw(t.context(), stream.as_raw(), None) };
+            (Box::new(borrowed.unwrap()), Box::new(stream))
+        }
+        ObjectKind::LegacyStream => alone(Box::new(device.legacy_stream())),
+        ObjectKind::PerThreadStream => alone(Box::new(PerThreadStream::new(t.context()))),
+        ObjectKind::Event => alone(Box::new(device.new_event(EventOptions::timing()).unwrap())),
+        ObjectKind::BlockingEvent => {
+            alone(Box::new(device.new_event(EventOptions::default().blocking()).unwrap()))
+        }
+        ObjectKind::Pool => alone(Box::new(new_pool())),
+        ObjectKind::DefaultPool => alone(Box::new(Pool::default_of(device).unwrap())),
+        ObjectKind::PoolMemory => {
+            let (pool, stream) = (new_pool(), stream());
+            let buffer = Buffer::<u8>::uninit_in(&pool, &stream, 8).unwrap();
+            (Box::new(buffer), Box::new((pool, stream)))
+        }
+        ObjectKind::AsyncMemory => {
+            let stream = stream();
+            (Box::new(Buffer::<u8>::uninit(&stream, 8).unwrap()), Box::new(stream))
+        }
+        ObjectKind::HostMemory => {
+            alone(Box::new(HostBuffer::<u8>::zeroed(t.context(), 8).unwrap()))
+        }
+        ObjectKind::Module => alone(Box::new(Module::load(t.context(), PTX).unwrap())),
+        ObjectKind::Library => alone(Box::new(t.kernels())),
+        ObjectKind::Kernel => {
+            let library = t.kernels();
+            (Box::new(library.kernel("nop").unwrap()), Box::new(library))
+        }
+        ObjectKind::Function => {
+            let module = Module::load(t.context(), PTX).unwrap();
+            (Box::new(module.function("nop").unwrap()), Box::new(module))
+        }
+        other => panic!("the table has a row for a {other}, and this test makes none"),
+    }
+}
+
+/// The calls of the row's end: on the thread that drops, and on the reclaimer.
+fn ends(t: &Kit, row: &Row) -> (Vec<&'static str>, Vec<&'static str>) {
+    let (object, rest) = make(t, row.kind);
+    let by_hand = t.driver().reclaim().run_by_hand();
+    let ((), here) = t.calls(|| drop(object));
+    let ((), later) = t.calls(|| while by_hand.step() {});
+    drop(rest);
+    (here, later)
+}
+
+/// What ends with its driver makes no call before that.
+fn ends_with_its_driver(t: &Kit, row: &Row) {
+    assert_eq!(row.kind, ObjectKind::PrimaryContext, "only a primary context does");
+    let driver = t.driver().isolated();
+    let device = Device::with_driver(&driver, 0).unwrap();
+    assert_eq!(t.calls(|| drop(device)).1, [""; 0]);
+    let (closed, calls) = t.calls(|| driver.close().unwrap());
+    assert_eq!((closed, calls.as_slice()), (Closed::Destroyed, row.calls));
+}
+
+fn walk(t: &Kit) {
+    for row in RESOURCES {
+        let (here, later) = match row.ends_on {
+            EndsOn::Driver => {
+                ends_with_its_driver(t, row);
+                continue;
+            }
+            EndsOn::DroppingThread => (row.calls, &[][..]),
+            EndsOn::Reclaimer => (&[][..], row.calls),
+            EndsOn::Nowhere => {
+                assert!(row.calls.is_empty(), "{}: calls that are made nowhere", row.kind);
+                (&[][..], &[][..])
+            }
+            other => panic!("{}: {other:?} isn't known to this test", row.kind),
+        };
+        let made = ends(t, row);
+        assert_eq!((made.0.as_slice(), made.1.as_slice()), (here, later), "{}", row.kind);
+    }
+}
+
+#[test]
+fn each_row_of_the_resource_table_is_what_the_end_of_an_object_costs() {
+    run(|t| {
+        walk(t);
+        // The thread's context makes no difference.
+        t.context().with_current(|| walk(t)).unwrap();
+        let other = Context::new(t.device(), ContextFlags::default()).unwrap();
+        other.with_current(|| walk(t)).unwrap();
+    });
+}
+
+#[test]
+fn no_kind_has_two_rows_in_the_resource_table() {
+    let kinds: BTreeSet<_> = RESOURCES.iter().map(|row| row.kind).collect();
+    assert_eq!(kinds.len(), RESOURCES.len());
+}

@@ -29,14 +29,16 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
     /// Whether the thread is inside the driver.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-fn count() {
+fn count(bytes: usize) {
     // The cells have neither an initializer to run nor a destructor, so they are there whenever a thread allocates.
     if !INSIDE.get() {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        BYTES.set(BYTES.get() + bytes);
     }
 }
 
@@ -56,17 +58,17 @@ impl Hook for Border {
 // SAFETY: each method is the system allocator's, which keeps the trait's promises; counting neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller's promise, passed on.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller's promise, passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size);
         // SAFETY: the caller's promise, passed on; what this allocator gave out is the system's.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -84,6 +86,13 @@ fn allocations(work: impl FnOnce()) -> u64 {
     let before = ALLOCATIONS.get();
     work();
     ALLOCATIONS.get() - before
+}
+
+/// How many bytes this thread allocates in `work`.
+fn bytes(work: impl FnOnce()) -> usize {
+    let before = BYTES.get();
+    work();
+    BYTES.get() - before
 }
 
 fn failure(status: CUresult) -> Failure {
@@ -160,6 +169,19 @@ fn exact_counts_of_allocations_in_the_life_of_a_stream_and_an_event() {
         assert_eq!(allocations(|| made.1 = Some(device.new_event(options).unwrap())), 1);
         assert_eq!(allocations(|| drop(made.clone())), 0);
         assert_eq!(allocations(|| drop(made)), 0);
+    });
+}
+
+#[test]
+fn exact_counts_of_the_bytes_behind_a_stream_and_an_event() {
+    run(|t| {
+        let driver = t.driver().hooked(Border);
+        let device = Device::with_driver(&driver, 0).unwrap();
+        let mut made = (None, None);
+        assert_eq!(bytes(|| made.0 = Some(device.new_stream().unwrap())), 64);
+        let options = EventOptions::default();
+        assert_eq!(bytes(|| made.1 = Some(device.new_event(options).unwrap())), 64);
+        assert_eq!(size_of_val(&made), 2 * size_of::<usize>(), "a handle is one word");
     });
 }
 

@@ -38,4 +38,6 @@ mod scope;
 #[cfg(test)]
 mod smoke;
 #[cfg(test)]
+mod stream;
+#[cfg(test)]
 mod verify;

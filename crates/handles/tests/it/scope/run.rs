@@ -65,7 +65,7 @@ fn where_the_activation_fails_an_operation_is_not_run_and_what_moved_is_put_back
 #[test]
 fn where_the_activation_and_the_question_after_it_fail_the_context_is_put_back_unseen() {
     for second in How::BOTH {
-        each(&Situation::OTHERS, |stage, how| {
+        each(&Situation::LIVE, |stage, how| {
             stage.fail(PUSH, 1, how, 1);
             stage.fail(ASK, 2, second, 2);
             let now = Current::Unknown(failure(ASK, 2));

@@ -123,7 +123,8 @@ fn in_foreign_callback(t: &Kit, value: Box<dyn Any + Send>) {
     stream.synchronize().unwrap();
 }
 
-/// The driver answers `NOT_PERMITTED` there, having done nothing.
+/// A driver that answers `NOT_PERMITTED` there has done nothing. A real one was seen to end events and streams in a host
+/// function all the same: then there is nothing left to do.
 #[test]
 fn what_is_dropped_in_a_callback_of_somebody_else_s_ends_on_the_reclaimer() {
     run(|t| {
@@ -131,9 +132,13 @@ fn what_is_dropped_in_a_callback_of_somebody_else_s_ends_on_the_reclaimer() {
             let hand = t.driver().reclaim().run_by_hand();
             let (made, live) = (thing.make(t), thing.live(t));
             in_foreign_callback(t, made.handle);
-            assert_eq!(thing.live(t), live);
-            assert_eq!(t.driver().reclaim().pending(), 1);
-            assert!(hand.step());
+            if t.sim().is_some() {
+                assert_eq!(thing.live(t), live);
+                assert_eq!(t.driver().reclaim().pending(), 1);
+            }
+            let left = t.driver().reclaim().pending();
+            assert_eq!(hand.step(), left == 1);
+            assert_eq!(t.driver().reclaim().pending(), 0);
             assert_eq!(thing.live(t), live.map(|live| live - 1));
         });
         if let Some(sim) = t.sim() {
@@ -172,15 +177,18 @@ fn closing_in_a_callback_gives_the_handle_back_whosever_callback_it_is() {
         });
         assert!(came_back.swap(false, Ordering::SeqCst));
 
-        struct Closes(Option<cuhold_handles::Event>, Arc<AtomicBool>);
+        struct Closes(Option<cuhold_handles::Event>, Arc<AtomicBool>, bool);
         impl Drop for Closes {
             fn drop(&mut self) {
-                let refused = self.0.take().unwrap().close().unwrap_err();
-                self.1.store(refused.value.is_some(), Ordering::SeqCst);
+                // Ended there, by a driver that permits it, or given back.
+                let closed = self.0.take().unwrap().close();
+                let whole = closed.map_or_else(|refused| refused.value.is_some(), |_| !self.2);
+                self.1.store(whole, Ordering::SeqCst);
             }
         }
         let event = t.context().new_event().unwrap();
-        in_foreign_callback(t, Box::new(Closes(Some(event), Arc::clone(&came_back))));
+        let simulated = t.sim().is_some();
+        in_foreign_callback(t, Box::new(Closes(Some(event), Arc::clone(&came_back), simulated)));
         assert!(came_back.load(Ordering::SeqCst));
         t.driver().reclaim().drain(PATIENCE).unwrap();
         if let Some(sim) = t.sim() {

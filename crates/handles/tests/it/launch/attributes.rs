@@ -182,7 +182,7 @@ fn attributes_have_their_effect_on_a_launch() {
             launch(LaunchConfig::new([4, 1, 1], [1; 3]).cluster([2, 1, 1])).unwrap();
             stream.synchronize().unwrap();
             let odd = launch(LaunchConfig::new([3, 1, 1], [1; 3]).cluster([2, 1, 1])).unwrap_err();
-            assert!(odd.is(CUresult::INVALID_VALUE), "{odd}");
+            assert!(odd.is(CUresult::INVALID_CLUSTER_SIZE), "{odd}");
         }
     });
 }

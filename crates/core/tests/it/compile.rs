@@ -28,7 +28,7 @@ extern "C" __global__ void nop() {}
 fn with_nvrtc(body: impl FnOnce(&Kit, Compiler)) {
     run(|t| match Compiler::load() {
         Ok(compiler) => body(t, compiler),
-        Err(error) => t.skip(&format!("needs NVRTC: {}", error.kind() as u8)),
+        Err(_) => t.skip("needs NVRTC, and none was found"),
     });
 }
 

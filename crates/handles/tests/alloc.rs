@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "an allocator, and launches")]
 
-use cuhold_driver_sys::{CUresult, Call, Failure, Hook, Verdict};
+use cuhold_driver_sys::{CUresult, Call, Failure, Fault, Hook, Verdict};
 use cuhold_handles::{
     Action, CudaWarning, Current, Device, EventOptions, Fate, Filter, LaunchConfig, Object,
     ObjectKind, Reports, Rule, Sink,
@@ -30,6 +30,7 @@ struct Counting;
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<usize> = const { Cell::new(0) };
+    static FREED: Cell<usize> = const { Cell::new(0) };
     /// Whether the thread is inside the driver.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
@@ -73,6 +74,9 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.realloc(pointer, layout, size) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        if !INSIDE.get() {
+            FREED.set(FREED.get() + layout.size());
+        }
         // SAFETY: the caller's promise, passed on; what this allocator gave out is the system's.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -182,6 +186,26 @@ fn exact_counts_of_the_bytes_behind_a_stream_and_an_event() {
         let options = EventOptions::default();
         assert_eq!(bytes(|| made.1 = Some(device.new_event(options).unwrap())), 64);
         assert_eq!(size_of_val(&made), 2 * size_of::<usize>(), "a handle is one word");
+    });
+}
+
+#[test]
+fn a_closure_that_the_driver_was_never_given_leaves_nothing_allocated() {
+    run(|t| {
+        let driver = t.driver().hooked(Border);
+        let device = Device::with_driver(&driver, 0).unwrap();
+        let stream = device.legacy_stream();
+        let launch = || {
+            let ask = Fault::refused(CUresult::UNKNOWN).on(Call::cuCtxGetCurrent).nth(1);
+            t.faults().arm(ask);
+            drop(stream.host_fn(|| ()).unwrap_err());
+            t.faults().disarm();
+        };
+        // The first one starts a thread.
+        launch();
+        let before = (BYTES.get(), FREED.get());
+        launch();
+        assert_eq!(BYTES.get() - before.0, FREED.get() - before.1);
     });
 }
 

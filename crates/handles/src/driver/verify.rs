@@ -3,8 +3,6 @@
 //! Everything here was measured on one driver; another may differ. What differs has a fallback, which
 //! [`Driver::verify`] switches on.
 
-#![expect(unsafe_code, reason = "asks the driver")]
-
 use super::Driver;
 use crate::{
     device::Device,
@@ -12,7 +10,6 @@ use crate::{
     event::{Event, EventOptions},
     stream::Stream,
 };
-use cuhold_driver_sys::{Calls, Failure, ffi::CUcontext};
 use std::{sync::atomic::Ordering, thread};
 
 /// What [`Driver::verify`] found.
@@ -22,9 +19,6 @@ pub struct Verified {
     /// Calls on a created stream work with no context current. Where not, they are made with the stream's context
     /// current: two driver calls more.
     pub streams_need_no_context: bool,
-    /// Setting null current pops one context. Only where a foreign closure has changed the thread's stack is "none" put
-    /// back so; where null doesn't pop, such a thread is left with a context.
-    pub null_pops: bool,
 }
 
 impl Driver {
@@ -32,7 +26,7 @@ impl Driver {
     /// well under a millisecond.
     ///
     /// Calls `cuStreamCreateWithPriority`, `cuEventCreate`, and on a thread of its own `cuEventRecord`,
-    /// `cuStreamWaitEvent`, `cuCtxSetCurrent`, `cuCtxGetCurrent`, `cuCtxPopCurrent`; then the destroys.
+    /// `cuStreamWaitEvent`; then the destroys.
     ///
     /// # Errors
     /// The failures of the calls that make what is asked about; a thread that can't be had.
@@ -41,20 +35,15 @@ impl Driver {
         let (stream, event) = (device.new_stream()?, device.new_event(EventOptions::default())?);
         // A thread of its own has no context current.
         let asked = thread::scope(|scope| {
-            let asking = thread::Builder::new().spawn_scoped(scope, || {
-                (
-                    without_context(&stream, &event),
-                    null_pops(self.calls(), device.context().as_raw()),
-                )
-            });
+            let asking =
+                thread::Builder::new().spawn_scoped(scope, || without_context(&stream, &event));
             asking.map(thread::ScopedJoinHandle::join)
         });
-        let Ok(Ok((streams_need_no_context, null_pops))) = asked else {
+        let Ok(Ok(streams_need_no_context)) = asked else {
             return Err(Error::state("no thread could be had to ask the driver on"));
         };
-        let null_pops = null_pops.map_err(|failure| self.error(failure))?;
         self.0.scoped_streams.store(!streams_need_no_context, Ordering::Relaxed);
-        Ok(Verified { streams_need_no_context, null_pops })
+        Ok(Verified { streams_need_no_context })
     }
 
     /// Whether calls on created streams must be made with their context current: what [`verify`](Self::verify) found.
@@ -66,18 +55,4 @@ impl Driver {
 
 fn without_context(stream: &Stream, event: &Event) -> bool {
     stream.record(event).and_then(|()| stream.wait_event(event)).is_ok()
-}
-
-fn null_pops(calls: Calls<'_>, context: CUcontext) -> Result<bool, Failure> {
-    let mut current = CUcontext::NULL;
-    // SAFETY: *handles*: a live context.
-    unsafe { calls.cuCtxSetCurrent(context) }?;
-    // SAFETY: *handles*: null is taken.
-    unsafe { calls.cuCtxSetCurrent(CUcontext::NULL) }?;
-    // SAFETY: *pointers*: a live local.
-    unsafe { calls.cuCtxGetCurrent(&raw mut current) }?;
-    // An empty stack refuses to be popped; a context that were still on it would be this thread's alone.
-    // SAFETY: *pointers*: a live local.
-    let popped = unsafe { calls.cuCtxPopCurrent_v2(&raw mut current) };
-    Ok(current.is_null() && popped.is_err())
 }

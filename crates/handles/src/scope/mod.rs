@@ -90,11 +90,6 @@ fn pop(calls: Calls<'_>) -> (CUcontext, Result<(), Failure>) {
     (popped, result)
 }
 
-fn set(calls: Calls<'_>, raw: CUcontext) -> Result<(), Failure> {
-    // SAFETY: *handles*: the driver takes null, and any pointer that was a context, destroyed ones included (measured).
-    unsafe { calls.cuCtxSetCurrent(raw) }
-}
-
 /// Whether this thread runs a callback of the driver, ours or not: there every call is refused (measured).
 #[cold]
 #[must_use]
@@ -158,7 +153,8 @@ impl<'a> Switch<'a> {
         // A call that was carried out may still answer a failure: put back what it moved.
         let lost = match ask(calls) {
             now if now == Current::of(pushed.previous) => None,
-            now @ Current::Unknown(_) => Some(put_back_unseen(calls, pushed, now)),
+            // Nothing is moved unseen: a destroyed context that was taken off can't be put there again (measured).
+            now @ Current::Unknown(_) => Some(Lost { restore: None, now }),
             _ => put_back(calls, pushed),
         };
         Err(Stuck { failure, lost })
@@ -181,35 +177,33 @@ fn put_back(calls: Calls<'_>, pushed: Pushed) -> Option<Lost> {
     }
 }
 
-/// A foreign closure has left the thread's stack otherwise than it found it: what was popped isn't the target.
-#[cold]
-fn strayed(calls: Calls<'_>, Pushed { previous, .. }: Pushed, popped: CUcontext) -> Option<Lost> {
-    let back = match ask(calls) {
-        now if now == Current::of(previous) => return None,
-        now @ Current::Unknown(_) => return Some(Lost { restore: None, now }),
-        _ if popped == previous => push(calls, previous),
-        _ => set(calls, previous),
-    };
-    let failure = back.err()?;
-    Some(Lost { restore: Some(failure), now: ask(calls) })
-}
+/// How many contexts are taken off at most that a foreign closure has left on the stack.
+const STRAYED_MAX: usize = 64;
 
-/// Whether the target was pushed isn't known: what is popped tells. What was the caller's own goes back in the place of
-/// the target, since a destroyed context is refused where it is pushed.
+/// A foreign closure has left the thread's stack otherwise than it found it: what was popped isn't the target. What it
+/// left is taken off; what it took off of the caller's is put back.
 #[cold]
-fn put_back_unseen(calls: Calls<'_>, Pushed { previous, target }: Pushed, now: Current) -> Lost {
-    let (popped, result) = pop(calls);
-    let restore = match result {
-        // Nothing lay on an empty stack.
-        Err(Failure { status: CUresult::INVALID_CONTEXT, .. }) if previous.is_null() => None,
-        Err(failure) => Some(failure),
-        Ok(()) => None,
-    };
-    if popped.is_null() || popped == target {
-        return Lost { restore, now };
+fn strayed(
+    calls: Calls<'_>,
+    Pushed { previous, .. }: Pushed,
+    mut popped: CUcontext,
+) -> Option<Lost> {
+    for _ in 0..STRAYED_MAX {
+        let failure = match ask(calls) {
+            now if now == Current::of(previous) => return None,
+            now @ Current::Unknown(_) => return Some(Lost { restore: None, now }),
+            _ if popped == previous => push(calls, previous).err()?,
+            _ => match pop(calls) {
+                (next, Ok(())) => {
+                    popped = next;
+                    continue;
+                }
+                (_, Err(failure)) => failure,
+            },
+        };
+        return Some(Lost { restore: Some(failure), now: ask(calls) });
     }
-    let back = push(calls, target).and_then(|()| set(calls, popped));
-    Lost { restore: restore.or(back.err()), now }
+    Some(Lost { restore: None, now: ask(calls) })
 }
 
 /// Puts the caller's context back while a panic passes through, and warns where that is refused.

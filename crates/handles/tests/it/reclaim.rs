@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "makes records of its own")]
 
 use cuhold_handles::{
-    Reclaim,
+    Object, ObjectKind, Reclaim, WarningKind,
     reclaim::{Record, Recorded},
 };
 use cuhold_testkit::run_simulated;
@@ -121,4 +121,46 @@ fn what_is_pushed_while_the_list_is_released_is_released_too() {
         t.driver().reclaim().drain(PATIENCE).unwrap();
         assert_eq!(seen(&sums).0, 200 * 50);
     });
+}
+
+/// A bug of whoever made the record: it is told, and what comes after it is released all the same.
+#[test]
+fn a_release_that_panics_is_one_warning_and_the_threads_go_on() {
+    run_simulated(|t, _| {
+        let (reclaim, sums) = (t.driver().reclaim(), sums());
+        for waits in [false, true] {
+            let capture = t.driver().reports().capture(4);
+            push_panicking(reclaim, waits);
+            Thing::push(reclaim, 1, usize::from(waits), &sums);
+            let [warning] = capture.take()[..] else { panic!("not one warning") };
+            assert_eq!(warning.kind(), WarningKind::Panicked);
+            assert_eq!(warning.object(), Object::nameless(ObjectKind::Reclaimer));
+            assert_eq!(warning.text(), "in the release, on purpose");
+        }
+        assert_eq!((seen(&sums), reclaim.pending()), ((2, 2), 0));
+    });
+}
+
+/// A record without anything, whose release panics.
+#[repr(C)]
+struct Panicking {
+    record: Record,
+    waits: bool,
+}
+
+fn push_panicking(reclaim: &Reclaim, waits: bool) {
+    let panicking = Box::leak(Box::new(Panicking { record: Record::of::<Panicking>(), waits }));
+    // SAFETY: the front of a leaked box that nobody else has, on no list.
+    unsafe { reclaim.inlet().push(NonNull::from(panicking).cast()) };
+}
+
+// SAFETY: *first field*: `repr(C)`, the record in front. *Release*: plain data.
+unsafe impl Recorded for Panicking {
+    unsafe fn release(_: NonNull<Record>) {
+        panic!("in the release, on purpose");
+    }
+    unsafe fn worker(record: NonNull<Record>) -> Option<usize> {
+        // SAFETY: the front of a live record.
+        unsafe { record.cast::<Self>().as_ref() }.waits.then_some(1)
+    }
 }

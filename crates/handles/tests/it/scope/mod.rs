@@ -41,9 +41,6 @@ impl Situation {
     /// Those in which the operation has to switch.
     pub(crate) const OTHERS: [Self; 4] =
         [Self::None, Self::Another, Self::Foreign, Self::Destroyed];
-    /// Those of them without a destroyed context: popped unseen it has to be set current again, which ended the process of
-    /// a real driver once. The enumeration on the simulated driver has it.
-    pub(crate) const LIVE: [Self; 3] = [Self::None, Self::Another, Self::Foreign];
 }
 
 /// Both ways in which a call fails, with a status of its own.

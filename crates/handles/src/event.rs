@@ -10,7 +10,6 @@ use crate::{
     error::{Refused, Result},
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource, not_null},
-    scope::{self, Undo},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::{fmt, sync::atomic::Ordering};
@@ -98,24 +97,13 @@ impl Event {
     /// The call's failure, or that of making the context current and the caller's again.
     #[doc(alias = "cuEventCreate")]
     pub fn with_options(context: &Context, options: EventOptions) -> Result<Self> {
-        context.driver().check_callable()?;
-        let undo = Undo {
-            columns: Call::cuEventDestroy_v2.columns(),
-            // SAFETY: *handles*: made below, and given to nobody.
-            destroy: |calls: Calls<'_>, raw| unsafe { calls.cuEventDestroy_v2(raw) },
-            raw: |raw: CUevent| raw.addr() as u64,
+        let make = |calls: Calls<'_>, _: &Context| {
+            let mut raw = CUevent::NULL;
+            // SAFETY: *pointers*: `raw` is a live local.
+            unsafe { calls.cuEventCreate(&raw mut raw, options.flags()) }?;
+            Ok(raw)
         };
-        let raw = scope::create(
-            context.target(),
-            |calls| {
-                let mut raw = CUevent::NULL;
-                // SAFETY: *pointers*: `raw` is a live local.
-                unsafe { calls.cuEventCreate(&raw mut raw, options.flags()) }?;
-                Ok(raw)
-            },
-            undo,
-        )?;
-        Ok(Self(Handle::own(raw, context.clone())))
+        Ok(Self(Handle::create(Call::cuEventCreate, context.clone(), make)?))
     }
 
     /// Takes over an event that the caller created.

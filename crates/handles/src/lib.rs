@@ -27,12 +27,15 @@ mod error;
 mod event;
 #[doc(hidden)]
 pub mod extra;
+#[macro_use]
+mod forms;
 mod hint;
 mod image;
 mod keep;
 mod kernel;
 mod launch;
 mod library;
+mod make;
 mod module;
 mod object;
 #[doc(hidden)]

@@ -14,7 +14,7 @@ use crate::{
     resource::{Closed, Handle, Resource},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
-use std::{fmt, ptr};
+use std::ptr;
 
 /// The resource behind [`Library`].
 #[derive(Debug)]
@@ -70,26 +70,19 @@ impl Library {
     /// that can't be one.
     #[doc(alias = "cuLibraryLoadData")]
     pub fn load(context: &Context, image: &(impl Image + ?Sized)) -> Result<Self> {
-        let driver = context.driver();
-        driver.check_callable()?;
+        context.driver().check_callable()?;
         let code = image.image()?;
-        let mut raw = CUlibrary::NULL;
-        // SAFETY: *pointers*: `raw` is a live local; `code` is a whole image (`Image::image`), read during the call; no
-        // options are given.
-        let result = unsafe {
-            driver.calls().cuLibraryLoadData(
-                &raw mut raw,
-                code.as_ptr().cast(),
-                ptr::null_mut(),
-                ptr::null_mut(),
-                0,
-                ptr::null_mut(),
-                ptr::null_mut(),
-                0,
-            )
+        let (none, no_option, values) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let make = |calls: Calls<'_>, _: &Context| {
+            let (mut raw, image) = (CUlibrary::NULL, code.as_ptr().cast());
+            // SAFETY: *pointers*: `raw` is a live local; `code` is a whole image (`Image::image`), read during the call;
+            // no options are given.
+            unsafe {
+                calls.cuLibraryLoadData(&raw mut raw, image, none, values, 0, no_option, values, 0)
+            }?;
+            Ok(raw)
         };
-        result.map_err(|failure| driver.error(failure))?;
-        Ok(Self(Handle::own(raw, context.clone())))
+        Ok(Self(Handle::create(Call::cuLibraryLoadData, context.clone(), make)?))
     }
 
     /// A kernel by its name. C++ names are mangled, unless declared `extern "C"`.
@@ -119,22 +112,6 @@ impl Library {
         self.0.deps()
     }
 
-    /// The driver's handle, which stays this value's.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn as_raw(&self) -> CUlibrary {
-        self.0.raw()
-    }
-
-    /// The driver.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn driver(&self) -> &Driver {
-        self.0.driver()
-    }
-
     /// Unloads the code here and now, if this is its last handle and no kernel of it is held. Waits for its kernels.
     ///
     /// Calls `cuLibraryUnload`.
@@ -147,11 +124,7 @@ impl Library {
     }
 }
 
-impl fmt::Debug for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
+forms! { Library(Handle<LibraryRes>): CUlibrary, "library", (context: &Context) => context.clone() }
 
 const _: () = {
     const fn shared<T: Send + Sync>() {}

@@ -13,8 +13,8 @@ use crate::{
     kernel::c_name,
     launch::{self, KernelArgs, LaunchConfig, Parameters},
     object::ObjectKind,
-    resource::{Closed, Handle, Owner, Resource, not_null},
-    scope::{self, Undo},
+    resource::{Closed, Handle, Resource},
+    scope,
     stream::AsStream,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
@@ -59,41 +59,13 @@ impl Module {
     pub fn load(context: &Context, image: &(impl Image + ?Sized)) -> Result<Self> {
         context.driver().check_callable()?;
         let code = image.image()?;
-        let undo = Undo {
-            columns: Call::cuModuleUnload.columns(),
-            // SAFETY: *handles*: made below, and given to nobody.
-            destroy: |calls: Calls<'_>, raw| unsafe { calls.cuModuleUnload(raw) },
-            raw: |raw: CUmodule| raw.addr() as u64,
+        let make = |calls: Calls<'_>, _: &Context| {
+            let mut raw = CUmodule::NULL;
+            // SAFETY: *pointers*: a live local, and a whole image (`Image::image`), read during the call.
+            unsafe { calls.cuModuleLoadData(&raw mut raw, code.as_ptr().cast()) }?;
+            Ok(raw)
         };
-        let raw = scope::create(
-            context.target(),
-            |calls| {
-                let mut raw = CUmodule::NULL;
-                // SAFETY: *pointers*: a live local, and a whole image (`Image::image`), read during the call.
-                unsafe { calls.cuModuleLoadData(&raw mut raw, code.as_ptr().cast()) }?;
-                Ok(raw)
-            },
-            undo,
-        )?;
-        Ok(Self(Handle::own(raw, context.clone())))
-    }
-
-    /// Refers to a module that somebody else ends; `owner` is kept alive as long.
-    ///
-    /// Calls nothing.
-    ///
-    /// # Errors
-    /// Null is refused.
-    ///
-    /// # Safety
-    /// `raw` is a module of this context that lives as long as this handle, its clones and its functions, or `owner`
-    /// keeps it alive.
-    pub unsafe fn borrow_raw(
-        context: &Context,
-        raw: CUmodule,
-        owner: Option<Owner>,
-    ) -> Result<Self> {
-        Ok(Self(Handle::borrow(not_null(raw, "module")?, context.clone(), owner)))
+        Ok(Self(Handle::create(Call::cuModuleLoadData, context.clone(), make)?))
     }
 
     /// A function by its name. C++ names are mangled, unless declared `extern "C"`.
@@ -128,22 +100,6 @@ impl Module {
         self.0.deps()
     }
 
-    /// The driver's handle, which stays this value's.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn as_raw(&self) -> CUmodule {
-        self.0.raw()
-    }
-
-    /// The driver.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn driver(&self) -> &Driver {
-        self.0.driver()
-    }
-
     /// Unloads the code here and now, if this is its last handle and no function of it is held. Waits for the context.
     ///
     /// Calls `cuModuleUnload`.
@@ -156,11 +112,7 @@ impl Module {
     }
 }
 
-impl fmt::Debug for Module {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
+forms! { Module(Handle<ModuleRes>): CUmodule, "module", (context: &Context) => context.clone() }
 
 /// What a function refers to.
 #[derive(Debug)]

@@ -467,10 +467,29 @@ impl<R: Resource> Owned<R> {
         Self(ManuallyDrop::new(UniqueArc::new(Block::new(raw, deps, id, None, 0))))
     }
 
+    /// Refers to an object that somebody else ends; `owner` is kept alive as long.
+    #[must_use]
+    pub fn borrow(raw: R::Raw, deps: R::Deps, owner: Option<Owner>) -> Self {
+        let id = R::driver(&deps).next_id();
+        Self(ManuallyDrop::new(UniqueArc::new(Block::new(raw, deps, id, owner, BORROWED))))
+    }
+
     /// The driver's handle.
     #[must_use]
     pub fn raw(&self) -> R::Raw {
         self.0.raw
+    }
+
+    /// The object's number, unique in its driver.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Whether somebody else ends the object.
+    #[must_use]
+    pub fn is_borrowed(&self) -> bool {
+        self.0.has(BORROWED)
     }
 
     /// What the object refers to.
@@ -491,17 +510,35 @@ impl<R: Resource> Owned<R> {
         self.0.object()
     }
 
-    /// Ends the object here and now.
+    /// What the object refers to, to be changed.
+    #[must_use]
+    pub fn deps_mut(&mut self) -> &mut R::Deps {
+        &mut self.0.deps
+    }
+
+    /// Ends the object here and now, unless it is somebody else's to end, and tells what the driver answered.
     ///
     /// # Errors
     /// [`Refused`], with the object where the driver was never asked to end it.
-    pub fn close(self) -> Result<(), Refused<Option<Self>>> {
+    pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: taken once: `this` is never dropped.
         let block = unsafe { ManuallyDrop::take(&mut this.0) };
-        close(block).map(drop).map_err(|Refused { error, value }| {
+        close(block).map_err(|Refused { error, value }| {
             Refused::new(error, value.map(|block| Self(ManuallyDrop::new(block))))
         })
+    }
+
+    /// Gives the object away without ending it: the raw value is the caller's now.
+    ///
+    /// # Errors
+    /// Gives it back where it is somebody else's to end.
+    pub fn into_raw(self) -> Result<R::Raw, Self> {
+        if self.is_borrowed() {
+            return Err(self);
+        }
+        self.0.flags.fetch_or(ENDED, Ordering::Relaxed);
+        Ok(self.raw())
     }
 }
 
@@ -519,6 +556,9 @@ impl<R: Resource> fmt::Debug for Owned<R> {
 }
 
 /// Refuses a null raw value.
-pub(crate) fn not_null<T: Raw>(raw: T, what: &'static str) -> Result<T> {
+///
+/// # Errors
+/// [`ErrorKind::Argument`](crate::ErrorKind::Argument), which names the object.
+pub fn not_null<T: Raw>(raw: T, what: &'static str) -> Result<T> {
     if raw.is_null() { Err(Error::argument(format!("the raw {what} is null"))) } else { Ok(raw) }
 }

@@ -193,7 +193,7 @@ impl<T: Pod> HostBuffer<T> {
     pub fn close(mut self) -> Result<Closed, Refused<Option<Self>>> {
         let len = self.len;
         let Some(memory) = self.memory.take() else { return Ok(Closed::Destroyed) };
-        memory.close().map(|()| Closed::Destroyed).map_err(|Refused { error, value, .. }| {
+        memory.close().map_err(|Refused { error, value, .. }| {
             let back = |memory| Self { memory: Some(memory), len, elements: PhantomData };
             Refused::new(error, value.map(back))
         })

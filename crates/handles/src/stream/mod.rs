@@ -21,7 +21,6 @@ use crate::{
     event::{Event, EventOptions},
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource},
-    scope::{self, Undo},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::{fmt, sync::atomic::Ordering};
@@ -112,30 +111,14 @@ impl Stream {
     #[doc(alias = "cuStreamCreate")]
     #[doc(alias = "cuStreamCreateWithPriority")]
     pub fn with_options(context: &Context, options: StreamOptions) -> Result<Self> {
-        context.driver().check_callable()?;
-        let undo = Undo {
-            columns: Call::cuStreamDestroy_v2.columns(),
-            // SAFETY: *handles*: made below, and given to nobody.
-            destroy: |calls: Calls<'_>, raw| unsafe { calls.cuStreamDestroy_v2(raw) },
-            raw: |raw: CUstream| raw.addr() as u64,
+        let (flags, priority) = (options.flags(), options.priority);
+        let make = |calls: Calls<'_>, _: &Context| {
+            let mut raw = CUstream::NULL;
+            // SAFETY: *pointers*: `raw` is a live local.
+            unsafe { calls.cuStreamCreateWithPriority(&raw mut raw, flags, priority) }?;
+            Ok(raw)
         };
-        let raw = scope::create(
-            context.target(),
-            |calls| {
-                let mut raw = CUstream::NULL;
-                // SAFETY: *pointers*: `raw` is a live local.
-                unsafe {
-                    calls.cuStreamCreateWithPriority(
-                        &raw mut raw,
-                        options.flags(),
-                        options.priority,
-                    )
-                }?;
-                Ok(raw)
-            },
-            undo,
-        )?;
-        Ok(Self(Handle::own(raw, context.clone())))
+        Ok(Self(Handle::create(Call::cuStreamCreateWithPriority, context.clone(), make)?))
     }
 
     /// The context's legacy default stream. Calls on it are made with the context current; it is never destroyed.

@@ -18,6 +18,8 @@
 //! - What the GPU may still use is leaked, with a warning, rather than freed on a guess.
 //! - Nothing panics out of a `Drop`, nothing ends the process.
 //!
+//! [`failure_policy`] is the whole of it, with examples.
+//!
 //! # Testing without a GPU
 //! With the feature `sim`, [`Driver::from_api`]`(cuhold::sim::Sim::new())` is a driver whose kernels are host closures;
 //! `CUHOLD_DRIVER=sim` makes [`Device::new`] use one.
@@ -26,6 +28,9 @@
 //! Kernels written in Rust, math libraries, Python.
 
 mod compile;
+
+#[doc = include_str!("../failure-policy.md")]
+pub mod failure_policy {}
 
 pub use compile::{CompileOptions, Compiler, Output, Program};
 #[cfg(feature = "sim")]

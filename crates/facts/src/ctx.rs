@@ -6,20 +6,26 @@ use std::{
     thread::{self},
 };
 
-use cuhold_driver_sys::{CUresult, DriverApi, Failure, ffi::CUstreamCaptureStatus};
+use cuhold_driver_sys::{CUresult, Call, DriverApi, Failure, ffi::CUstreamCaptureStatus};
+
+use crate::export::{Export, Handle};
+
+/// Has another process export something; `None` where it didn't.
+type Exporter = Arc<dyn Fn(Export) -> Option<Handle> + Send + Sync>;
 
 /// A driver to ask, in a fresh state: nothing was called on it yet.
 #[derive(Clone)]
 pub struct Subject {
     driver: Arc<dyn DriverApi>,
     violations: Option<Arc<dyn Fn() -> usize + Send + Sync>>,
+    exporter: Option<Exporter>,
 }
 
 impl Subject {
     /// A driver that may end the process where its rules are broken.
     #[must_use]
     pub fn new(driver: Arc<dyn DriverApi>) -> Self {
-        Self { driver, violations: None }
+        Self { driver, violations: None, exporter: None }
     }
 
     /// A driver that counts broken rules instead.
@@ -28,7 +34,15 @@ impl Subject {
         driver: Arc<dyn DriverApi>,
         violations: impl Fn() -> usize + Send + Sync + 'static,
     ) -> Self {
-        Self { driver, violations: Some(Arc::new(violations)) }
+        Self { driver, violations: Some(Arc::new(violations)), exporter: None }
+    }
+
+    /// The same, with another process beside it.
+    pub(crate) fn beside(
+        self,
+        exporter: impl Fn(Export) -> Option<Handle> + Send + Sync + 'static,
+    ) -> Self {
+        Self { exporter: Some(Arc::new(exporter)), ..self }
     }
 }
 
@@ -66,6 +80,17 @@ impl Ctx {
     /// The driver, to keep.
     pub(crate) fn driver_arc(&self) -> Arc<dyn DriverApi> {
         Arc::clone(&self.subject.driver)
+    }
+
+    /// What another process exports of this kind.
+    pub(crate) fn exported(&self, what: Export) -> Result<Handle, Failure> {
+        let call = match what {
+            Export::Memory => Call::cuIpcGetMemHandle,
+            Export::Event => Call::cuIpcGetEventHandle,
+        };
+        let exporter = self.subject.exporter.as_ref();
+        let exporter = exporter.ok_or(Failure { call, status: CUresult::MISSING })?;
+        exporter(what).ok_or(Failure { call, status: CUresult::UNKNOWN })
     }
 
     /// Whether more is wanted than the asked call's status. Not so during somebody's capture and without a context,

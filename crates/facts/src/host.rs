@@ -176,3 +176,30 @@ pub(crate) unsafe extern "C" fn create_stream_inside(data: *mut c_void) {
     let status = unsafe { inside.driver.cuStreamCreate(&raw mut stream, 0) };
     *inside.heard.lock() = Some(status);
 }
+
+/// Closes a file that the driver made. Does nothing for a number that is none.
+#[cfg(unix)]
+pub(crate) fn close_file(file: c_int) {
+    use std::os::fd::{FromRawFd as _, OwnedFd};
+    if file >= 0 {
+        // SAFETY: the driver gave the number out, or `other_file` did; every probe closes it once.
+        drop(unsafe { OwnedFd::from_raw_fd(file) });
+    }
+}
+
+/// Elsewhere drivers make no files.
+#[cfg(not(unix))]
+pub(crate) const fn close_file(_: c_int) {}
+
+/// A file that has nothing to do with a driver; -9 where there is none.
+#[cfg(unix)]
+pub(crate) fn other_file() -> c_int {
+    use std::os::fd::IntoRawFd as _;
+    std::fs::File::open("/dev/null").map_or(-9, |file| file.into_raw_fd())
+}
+
+/// Elsewhere there is none.
+#[cfg(not(unix))]
+pub(crate) const fn other_file() -> c_int {
+    -9
+}

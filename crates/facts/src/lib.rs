@@ -18,6 +18,7 @@ mod ask;
 mod ctx;
 mod describe;
 mod driver;
+mod export;
 mod host;
 mod image;
 mod probe;
@@ -29,7 +30,8 @@ mod simulated;
 mod situation;
 
 pub use ctx::{Ctx, Subject};
+pub use export::Export;
 pub use probe::{Caller, Kind, Mode, Probe, Question, Situation};
 pub use reading::{ColumnReading, Difference, Reading, agreed, columns, compare};
-pub use run::{Plan, Target, answer_alone, describe_alone};
+pub use run::{Plan, Target, answer_alone, describe_alone, export_alone};
 pub use simulated::{committed, simulated};

@@ -9,8 +9,8 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use cuhold_facts::{
-    Plan, Reading, Target, agreed, answer_alone, columns, committed, compare, describe_alone,
-    simulated,
+    Export, Plan, Reading, Target, agreed, answer_alone, columns, committed, compare,
+    describe_alone, export_alone, simulated,
 };
 
 /// What a CUDA driver answers, asked of any driver.
@@ -54,6 +54,9 @@ struct Arguments {
     /// Asks in this process who the driver is.
     #[arg(long, hide = true)]
     describe: bool,
+    /// Exports something to the process that started this one, and waits for its end.
+    #[arg(long, hide = true, value_enum)]
+    export: Option<Export>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -81,6 +84,9 @@ fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     } else if arguments.describe {
         drop(out);
         describe_alone(&target(arguments)?)?;
+    } else if let Some(what) = arguments.export {
+        drop(out);
+        export_alone(&target(arguments)?, what)?;
     } else if let Some(files) = &arguments.compare {
         return match files.as_slice() {
             [] => compare_now(arguments, &mut out),

@@ -160,7 +160,8 @@ pub struct ColumnReading {
 pub fn columns(reading: &Reading) -> Vec<ColumnReading> {
     let mut found: BTreeMap<&str, (String, String)> = BTreeMap::new();
     for question in Question::all().values() {
-        let answer = reading.answer(question.name()).unwrap_or("not asked");
+        // What wasn't asked yet says nothing.
+        let Some(answer) = reading.answer(question.name()) else { continue };
         let entry = found.entry(question.probe().function().name).or_default();
         match question.situation() {
             Situation::Capture(Mode::Global, Caller::Same) => {

@@ -19,7 +19,9 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{ctx::Subject, describe::describe, driver, probe::Question, reading::Reading};
+use crate::{
+    ctx::Subject, describe::describe, driver, export::Export, probe::Question, reading::Reading,
+};
 
 /// How long one question may take.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -49,7 +51,19 @@ impl Target {
     fn fresh(&self) -> io::Result<Subject> {
         match self {
             Self::Sim => Ok(driver::simulated()),
-            Self::Real(path) => driver::real(path.as_deref()),
+            Self::Real(path) => {
+                let target = self.clone();
+                let beside = move |what: Export| what.by_process(&target).ok();
+                driver::real(path.as_deref()).map(|subject| subject.beside(beside))
+            }
+        }
+    }
+
+    /// Names it to this program, started again.
+    pub(crate) fn name_to(&self, command: &mut Command) {
+        command.args(["--driver", self.name()]);
+        if let Self::Real(Some(path)) = self {
+            command.arg("--libcuda").arg(path);
         }
     }
 }
@@ -176,10 +190,8 @@ enum Fate {
 /// This program again, in a process of its own: the lines that it wrote, and how it ended.
 fn in_process(target: &Target, arguments: &[&str]) -> io::Result<(Vec<String>, Fate)> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--driver", target.name()]).args(arguments);
-    if let Target::Real(Some(path)) = target {
-        command.arg("--libcuda").arg(path);
-    }
+    target.name_to(&mut command);
+    command.args(arguments);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let lines = read_lines(&mut child)?;
@@ -262,6 +274,14 @@ pub fn describe_alone(target: &Target) -> io::Result<()> {
         }
         Err(error) => write_line(&error.to_string()),
     }
+}
+
+/// What the process does that stands beside a question's: exports something and waits for the end of its input.
+///
+/// # Errors
+/// Where the driver can't be loaded or the output is closed.
+pub fn export_alone(target: &Target, what: Export) -> io::Result<()> {
+    what.alone(target.fresh()?)
 }
 
 fn write_word(word: &str) {

@@ -13,21 +13,25 @@ mod event;
 mod fill;
 mod graph;
 mod host_memory;
+mod ipc;
 mod launch;
 mod library;
 mod managed;
+mod mapping;
 mod memory;
 mod module;
 mod occupancy;
 mod peer;
 mod pool;
 mod pool_case;
+mod pool_share;
 mod primary;
 mod stack;
 mod sticky;
 mod stream;
 mod stream_work;
 mod user_object;
+mod virtual_memory;
 
 /// All of them.
 pub(crate) const ALL: &[&[Probe]] = &[
@@ -45,6 +49,10 @@ pub(crate) const ALL: &[&[Probe]] = &[
     managed::PROBES,
     pool::PROBES,
     pool_case::PROBES,
+    pool_share::PROBES,
+    virtual_memory::PROBES,
+    mapping::PROBES,
+    ipc::PROBES,
     copy::PROBES,
     fill::PROBES,
     module::PROBES,

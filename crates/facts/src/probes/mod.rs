@@ -12,10 +12,14 @@ mod driver;
 mod event;
 mod fill;
 mod graph;
+mod graph_exec;
+mod green;
+mod green_stream;
 mod host_memory;
 mod ipc;
 mod launch;
 mod library;
+mod link;
 mod managed;
 mod mapping;
 mod memory;
@@ -62,5 +66,9 @@ pub(crate) const ALL: &[&[Probe]] = &[
     peer::PROBES,
     user_object::PROBES,
     graph::PROBES,
+    graph_exec::PROBES,
+    green::PROBES,
+    green_stream::PROBES,
+    link::PROBES,
     sticky::PROBES,
 ];

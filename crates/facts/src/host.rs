@@ -21,6 +21,8 @@ use parking_lot::{Condvar, Mutex};
 /// How long a gate stays closed at most, so that a driver that runs host functions inside the call that enqueues them
 /// answers late instead of never.
 const GATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a gate stays closed that nobody opens: longer than a call takes that doesn't wait.
+const BRIEF_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A value that is never freed.
 pub(crate) fn leak<T>(value: T) -> &'static T {
@@ -123,13 +125,28 @@ pub(crate) unsafe extern "C" fn no_shared_memory(_: c_int) -> usize {
 }
 
 /// A gate that a stream waits at until the probe opens it.
-#[derive(Default)]
 pub(crate) struct Gate {
     open: Mutex<bool>,
     changed: Condvar,
+    timeout: Duration,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::closed_for(GATE_TIMEOUT)
+    }
 }
 
 impl Gate {
+    /// A gate that opens by itself in a moment.
+    pub(crate) fn brief() -> Self {
+        Self::closed_for(BRIEF_TIMEOUT)
+    }
+
+    fn closed_for(timeout: Duration) -> Self {
+        Self { open: Mutex::new(false), changed: Condvar::new(), timeout }
+    }
+
     /// Lets the stream go on.
     pub(crate) fn open(&self) {
         *self.open.lock() = true;
@@ -143,7 +160,7 @@ pub(crate) unsafe extern "C" fn wait_at_gate(data: *mut c_void) {
     let gate = unsafe { &*data.cast::<Gate>() };
     let mut open = gate.open.lock();
     while !*open {
-        if gate.changed.wait_for(&mut open, GATE_TIMEOUT).timed_out() {
+        if gate.changed.wait_for(&mut open, gate.timeout).timed_out() {
             return;
         }
     }

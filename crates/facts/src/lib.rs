@@ -21,6 +21,7 @@ mod driver;
 mod export;
 mod host;
 mod image;
+mod picture;
 mod probe;
 mod probes;
 mod reading;

@@ -260,6 +260,8 @@ impl Question {
 
 /// The functions that are asked in every mode and by every caller: some of each kind.
 const EVERY_MODE: &[Call] = &[
+    Call::cuArray3DCreate_v2,
+    Call::cuArrayDestroy,
     Call::cuCtxGetCurrent,
     Call::cuCtxRecordEvent,
     Call::cuCtxSynchronize,
@@ -282,6 +284,9 @@ const EVERY_MODE: &[Call] = &[
     Call::cuModuleUnload,
     Call::cuStreamCreate,
     Call::cuStreamSynchronize,
+    Call::cuSurfObjectDestroy,
+    Call::cuTexObjectCreate,
+    Call::cuTexObjectDestroy,
 ];
 
 fn situations(probe: &'static Probe) -> Vec<Situation> {

@@ -4,12 +4,15 @@
 
 use crate::probe::Probe;
 
+mod array;
+mod array_copy;
 mod capture;
 mod context;
 mod copy;
 mod device;
 mod driver;
 mod event;
+mod external;
 mod fill;
 mod graph;
 mod graph_exec;
@@ -23,6 +26,7 @@ mod link;
 mod managed;
 mod mapping;
 mod memory;
+mod mipmap;
 mod module;
 mod occupancy;
 mod peer;
@@ -34,6 +38,8 @@ mod stack;
 mod sticky;
 mod stream;
 mod stream_work;
+mod surface;
+mod texture;
 mod user_object;
 mod virtual_memory;
 
@@ -59,6 +65,12 @@ pub(crate) const ALL: &[&[Probe]] = &[
     ipc::PROBES,
     copy::PROBES,
     fill::PROBES,
+    array::PROBES,
+    mipmap::PROBES,
+    array_copy::PROBES,
+    texture::PROBES,
+    surface::PROBES,
+    external::PROBES,
     module::PROBES,
     library::PROBES,
     launch::PROBES,

@@ -101,7 +101,9 @@ fn what_ends_a_real_driver_s_process_is_a_violation_and_nothing_else_is() {
         Probe::all().filter(|probe| probe.is_crash()).map(Probe::name).collect();
     assert!(crashes.len() >= 5, "{}", crashes.len());
     for (question, answer) in &sim.answers {
-        let expected = crashes.contains(question.as_str());
+        // What it can't do ends nothing, and is compared nowhere.
+        let missing = answer.contains("MISSING");
+        let expected = crashes.contains(question.as_str()) && !missing;
         assert_eq!(answer.ends_with("violation"), expected, "simulated: {question}: {answer}");
     }
     for (question, answer) in &real.answers {

@@ -38,26 +38,27 @@ pub(crate) fn solid(
     }
 }
 
+fn of_type(kind: CUresourcetype) -> CUDA_RESOURCE_DESC {
+    CUDA_RESOURCE_DESC { resType: kind, ..CUDA_RESOURCE_DESC::default() }
+}
+
 /// What a texture or a surface over an array is made of.
 pub(crate) fn over_array(array: CUarray) -> CUDA_RESOURCE_DESC {
-    let mut desc = CUDA_RESOURCE_DESC::default();
-    desc.resType = CUresourcetype::CU_RESOURCE_TYPE_ARRAY;
+    let mut desc = of_type(CUresourcetype::CU_RESOURCE_TYPE_ARRAY);
     desc.res.array = CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_1 { hArray: array };
     desc
 }
 
 /// What a texture over a mipmapped array is made of.
 pub(crate) fn over_mipmapped(array: CUmipmappedArray) -> CUDA_RESOURCE_DESC {
-    let mut desc = CUDA_RESOURCE_DESC::default();
-    desc.resType = CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+    let mut desc = of_type(CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY);
     desc.res.mipmap = CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_2 { hMipmappedArray: array };
     desc
 }
 
 /// What a texture over bytes in a row is made of: floats.
 pub(crate) fn over_linear(memory: CUdeviceptr, bytes: usize) -> CUDA_RESOURCE_DESC {
-    let mut desc = CUDA_RESOURCE_DESC::default();
-    desc.resType = CUresourcetype::CU_RESOURCE_TYPE_LINEAR;
+    let mut desc = of_type(CUresourcetype::CU_RESOURCE_TYPE_LINEAR);
     desc.res.linear = CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_3 {
         devPtr: memory,
         format: FLOAT,
@@ -69,8 +70,7 @@ pub(crate) fn over_linear(memory: CUdeviceptr, bytes: usize) -> CUDA_RESOURCE_DE
 
 /// What a texture over rows of memory is made of: floats.
 pub(crate) fn over_rows(memory: CUdeviceptr, pitch_bytes: usize) -> CUDA_RESOURCE_DESC {
-    let mut desc = CUDA_RESOURCE_DESC::default();
-    desc.resType = CUresourcetype::CU_RESOURCE_TYPE_PITCH2D;
+    let mut desc = of_type(CUresourcetype::CU_RESOURCE_TYPE_PITCH2D);
     desc.res.pitch2D = CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_4 {
         devPtr: memory,
         format: FLOAT,

@@ -152,12 +152,12 @@ fn built(build: &[&str], name: &str) -> Result<PathBuf> {
 
 /// A file that cargo has built.
 #[derive(Debug)]
-struct Executable {
-    package: String,
-    target: String,
-    profile_test: bool,
+pub(crate) struct Executable {
+    pub(crate) package: String,
+    pub(crate) target: String,
+    pub(crate) profile_test: bool,
     is_bench: bool,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 impl Executable {
@@ -168,9 +168,13 @@ impl Executable {
 
 /// Runs cargo and reads from its messages which executables it has.
 fn executables(arguments: &[&str]) -> Result<Vec<Executable>> {
-    let mut command = workspace::cargo(arguments);
+    executables_of(&mut workspace::cargo(arguments))
+}
+
+/// The same of a command that is set up already.
+pub(crate) fn executables_of(command: &mut Command) -> Result<Vec<Executable>> {
     command.arg("--message-format=json-render-diagnostics");
-    let messages = workspace::output(&mut command)?;
+    let messages = workspace::output(command)?;
     let metadata = MetadataCommand::new()
         .current_dir(workspace::root())
         .no_deps()

@@ -2,7 +2,12 @@
 //!
 //! `.ci/run` installs what a bare machine lacks and calls this; there is no other logic.
 
-use crate::{Result, codegen, figures, tally::Tally, tidy, wheels, workspace};
+use crate::{
+    Result, codegen, figures,
+    mutants::{self, Score},
+    tally::Tally,
+    tidy, wheels, workspace,
+};
 use std::{process::Command, time::Instant};
 
 /// What to run.
@@ -19,6 +24,8 @@ struct Ci {
     tally: Tally,
     /// Those of `cargo test --workspace` alone.
     workspace: Option<Tally>,
+    /// What the step `mutants` found.
+    mutants: Option<Score>,
 }
 
 /// How a step ended that didn't fail.
@@ -37,6 +44,7 @@ const STEPS: &[Step] = &[
     ("clippy", clippy),
     ("test", test),
     ("test-features", test_features),
+    ("mutants", take_out),
     ("doc", doc),
     ("codegen", check_codegen),
     ("tour", tour),
@@ -152,6 +160,12 @@ fn with_nvrtc(command: &mut Command) {
     }
 }
 
+/// Each mechanism of the failure policy taken out in turn; a test must notice.
+fn take_out(ci: &mut Ci) -> Result<Ended> {
+    ci.mutants = Some(mutants::run()?);
+    Ok(Ended::Well)
+}
+
 fn doc(_: &mut Ci) -> Result<Ended> {
     let mut command =
         workspace::cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
@@ -187,7 +201,7 @@ fn tour(_: &mut Ci) -> Result<Ended> {
 
 fn print_figures(ci: &mut Ci) -> Result<Ended> {
     match ci.workspace {
-        Some(tests) => figures::print(tests),
+        Some(tests) => figures::print(tests, ci.mutants),
         None => figures::run(),
     }
     .map(|()| Ended::Well)

@@ -4,7 +4,9 @@
 //! `figure NAME: VALUE`, and asserts the value, too. Nothing is typed in here but the names.
 
 use crate::{
-    Result, list, resources,
+    Result, list,
+    mutants::{self, Score},
+    resources,
     tally::Tally,
     tidy::{self, unsafety},
     workspace,
@@ -28,16 +30,17 @@ pub(crate) fn run() -> Result<()> {
         eprint!("{output}");
     }
     done?;
-    print(Tally::of(&output))
+    print(Tally::of(&output), None)
 }
 
-/// Prints every figure, given the outcome of `cargo test --workspace`.
-pub(crate) fn print(tests: Tally) -> Result<()> {
+/// Prints every figure, given the outcome of `cargo test --workspace`, and that of the mutants where they ran already.
+pub(crate) fn print(tests: Tally, mutants: Option<Score>) -> Result<()> {
     let root = workspace::root();
     println!("functions_listed: {}", list::read(&root.join("crates/driver-sys/src/list"))?.len());
     println!("functions_simulated: {}", simulated()?);
     println!("resource_types: {}", resources::count(&root)?);
     println!("tests_passed: {}", tests.passed);
+    println!("{}", mutants.map_or_else(mutants::count, Ok)?);
     from_sources()?;
     let printed = from_tests()?;
     for (name, value) in &printed {

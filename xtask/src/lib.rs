@@ -15,6 +15,8 @@ mod figures;
 mod gpu;
 #[expect(dead_code, reason = "the code generator shares this file and alone reads arguments")]
 mod list;
+mod mutants;
+mod process;
 mod resources;
 mod tally;
 mod tidy;
@@ -55,6 +57,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Takes mechanisms of the failure policy out, one at a time, and sees whether a test notices.
+    Mutants,
     /// The project's figures, one `name: value` per line, each read from code or from a test run.
     Figures,
     /// A folder for a GPU host that has no Rust: stripped tests, benches, examples and `run.sh`.
@@ -77,6 +81,7 @@ pub fn xtask() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Codegen { check } => codegen::run(check),
         Task::Facts { arguments } => facts(&arguments),
+        Task::Mutants => mutants::run().map(drop),
         Task::Figures => figures::run(),
         Task::Bundle { out } => bundle::run(&out),
         Task::GpuTest(options) => return status(gpu::test_here(&options)),

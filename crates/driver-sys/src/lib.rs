@@ -22,6 +22,8 @@ mod hook;
 pub mod list;
 mod listed;
 mod load;
+#[doc(hidden)]
+pub mod mutant;
 pub mod nvrtc;
 pub mod process;
 mod raw;

@@ -30,7 +30,7 @@ use crate::{
     report::{CudaWarning, foreign},
     scope::{self, Outcome},
 };
-use cuhold_driver_sys::{CUresult, Call, Calls, Failure, Life, Waits, ffi::CUcontext};
+use cuhold_driver_sys::{CUresult, Call, Calls, Failure, Life, Waits, ffi::CUcontext, mutant};
 use std::{
     any::Any,
     fmt,
@@ -220,12 +220,13 @@ fn let_go<R: Resource>(arc: Arc<Block<R>>) {
 /// The end of an object whose last carrier is gone.
 fn end<R: Resource>(last: UniqueArc<Block<R>>) {
     let ending = last.ending();
-    let inside = callback::inside();
-    if (ending.is_some() || inside) && last.driver().api().life() == Life::Forked {
+    let inside = callback::inside() && !mutant::is_out("callback");
+    let may_be_forked = (ending.is_some() || inside) && !mutant::is_out("fork-drop");
+    if may_be_forked && last.driver().api().life() == Life::Forked {
         return drop(last);
     }
     let waits = ending.is_some() && R::waits() && !reclaim::may_wait_here();
-    if inside || waits {
+    if inside || (waits && !mutant::is_out("waiting")) {
         return hand_over(last);
     }
     let Some(call) = ending else { return drop(last) };
@@ -238,19 +239,22 @@ fn end<R: Resource>(last: UniqueArc<Block<R>>) {
 
 #[cold]
 fn ended_badly<R: Resource>(last: UniqueArc<Block<R>>, outcome: Outcome, call: Call) {
-    if !reclaim::on_thread() && last.was_in_callback(&outcome) {
+    let elsewhere = !reclaim::on_thread() && !mutant::is_out("foreign-callback");
+    if elsewhere && last.was_in_callback(&outcome) {
         return hand_over(last);
     }
     let (driver, object) = (last.driver().clone(), last.object());
     // What the object kept alive goes before anybody is told: a sink may look.
     drop(last);
-    outcome.warn(&driver, object, call);
+    if !mutant::is_out("report") {
+        outcome.warn(&driver, object, call);
+    }
     lost(&driver, object, &outcome);
 }
 
 /// In a lost driver nothing of the object is ever run: what waits for it goes now.
 fn lost(driver: &Driver, object: Object, outcome: &Outcome) {
-    if outcome.status().is_some_and(CUresult::is_fatal) {
+    if outcome.status().is_some_and(CUresult::is_fatal) && !mutant::is_out("abandon") {
         driver.waiting().abandon(object.id);
     }
 }
@@ -409,6 +413,7 @@ fn close<R: Resource>(
         return Ok(Closed::Destroyed);
     }
     let asked = outcome.is_asked() && !block.was_in_callback(&outcome);
+    let asked = asked || mutant::is_out("refused-value");
     if asked {
         block.flags.fetch_or(ENDED, Ordering::Relaxed);
     }
@@ -435,7 +440,8 @@ impl<R: Resource> Drop for Handle<R> {
 
 impl<R: Resource> PartialEq for Handle<R> {
     fn eq(&self, other: &Self) -> bool {
-        self.raw() == other.raw() && self.id() == other.id() && self.driver().same(other.driver())
+        let same_id = self.id() == other.id() || mutant::is_out("identity");
+        self.raw() == other.raw() && same_id && self.driver().same(other.driver())
     }
 }
 
@@ -560,5 +566,8 @@ impl<R: Resource> fmt::Debug for Owned<R> {
 /// # Errors
 /// [`ErrorKind::Argument`](crate::ErrorKind::Argument), which names the object.
 pub fn not_null<T: Raw>(raw: T, what: &'static str) -> Result<T> {
-    if raw.is_null() { Err(Error::argument(format!("the raw {what} is null"))) } else { Ok(raw) }
+    if !raw.is_null() || mutant::is_out("null") {
+        return Ok(raw);
+    }
+    Err(Error::argument(format!("the raw {what} is null")))
 }

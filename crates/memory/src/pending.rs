@@ -20,7 +20,7 @@ use crate::{
 use bytemuck::Pod;
 use cuhold_handles::{
     CudaWarning, Error, Event, EventOptions, Object, ObjectKind, Refused, Result, Stream,
-    driver_sys::{Call, Life},
+    driver_sys::{Call, Life, mutant},
     foreign,
     scope::{self, Outcome},
 };
@@ -229,7 +229,7 @@ impl<B> Parts<B> {
             order::warn_of_wait(driver, wait, outcome, call, object);
         }
         // Else the value stays for good: its wrapper doesn't drop it.
-        if wait == Wait::Done {
+        if wait == Wait::Done || mutant::is_out("leak") {
             self.drop_value();
         }
     }
@@ -239,7 +239,7 @@ impl<B: Send + 'static> Drop for Pending<B> {
     fn drop(&mut self) {
         // SAFETY: taken once: this is the drop.
         let parts = unsafe { ManuallyDrop::take(&mut self.parts) };
-        if parts.is_free() {
+        if parts.is_free() || mutant::is_out("retire") {
             return parts.drop_value();
         }
         let driver = parts.home.driver();

@@ -1,10 +1,10 @@
 //! Lists the tests of Rust test binaries and runs each in a process of its own.
 
-use super::{
-    LeftOut,
+use super::LeftOut;
+use crate::{
+    Result,
     process::{self, Ran},
 };
-use crate::Result;
 use serde::{Deserialize, Serialize};
 use std::{
     path::{Path, PathBuf},

@@ -5,12 +5,11 @@
 
 mod device;
 mod harness;
-mod process;
 mod report;
 
 pub(crate) use harness::Binary;
 
-use crate::{NO_GPU, Result, bundle, date, workspace};
+use crate::{NO_GPU, Result, bundle, date, process, workspace};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,

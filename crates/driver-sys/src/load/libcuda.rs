@@ -21,6 +21,7 @@ use super::{Attempt, LoadError, Opened, Reason, Sought, resolve::Addresses};
 use crate::{
     Call, DriverApi, Life, Version,
     ffi::*,
+    mutant,
     process::{self, ForkWord},
 };
 
@@ -123,7 +124,7 @@ impl Libcuda {
     /// Whether this is a child of the process that initialized the driver.
     #[inline]
     fn is_forked(&self) -> bool {
-        self.fork.forked() && self.was_initialized()
+        self.fork.forked() && self.was_initialized() && !mutant::is_out("fork-word")
     }
 
     /// In a forked child: whether the parent had called `cuInit`. If not, the child starts afresh.

@@ -10,7 +10,7 @@ use crate::{
     error::{Error, Result},
     extra::Extras,
 };
-use cuhold_driver_sys::ffi::*;
+use cuhold_driver_sys::{ffi::*, mutant};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -70,7 +70,9 @@ impl Primaries {
     /// threads that retain at once, the second gives its retain back by `cuDevicePrimaryCtxRelease`.
     pub(crate) fn acquire(driver: &Driver, device: CUdevice) -> Result<Primary> {
         driver.check_callable()?;
-        if let Some(primary) = driver.primaries().join(device) {
+        if let Some(primary) = driver.primaries().join(device)
+            && !mutant::is_out("primary")
+        {
             return Ok(primary);
         }
         let mut raw = CUcontext::NULL;

@@ -1,7 +1,7 @@
 //! Which warnings are heard: rules by kind, status and call, and the environment variable that sets the default.
 
 use super::{CudaWarning, WarningKind, seen::Key};
-use cuhold_driver_sys::{CUresult, Call};
+use cuhold_driver_sys::{CUresult, Call, mutant};
 use std::{env, ffi::OsStr, fmt, str::FromStr};
 
 /// What is done with a warning.
@@ -155,7 +155,8 @@ pub(super) fn once_key(warning: &CudaWarning) -> Key {
         (Some(failure), _) => 1 << 63 | (failure.call as u64) << 32 | u64::from(failure.status.0),
         (None, kind) => 1 << 62 | kind as u64,
     };
-    [what, warning.object().id]
+    let object = warning.object();
+    [what, if mutant::is_out("once-id") { object.raw } else { object.id }]
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub use sink::Sink;
 pub use warning::{CudaWarning, Fate, WarningKind};
 
 use crate::{Object, ObjectKind};
-use cuhold_driver_sys::CUresult;
+use cuhold_driver_sys::{CUresult, mutant};
 use guards::Collected;
 use lock::Lock;
 use reentry::Entered;
@@ -149,11 +149,17 @@ impl Reports {
     ///
     /// Calls nothing.
     pub fn raise(&self, warning: CudaWarning) {
-        if warning.status() == Some(CUresult::DEINITIALIZED) {
+        if warning.status() == Some(CUresult::DEINITIALIZED) && !mutant::is_out("deinitialized") {
             return;
         }
         let entered = Entered::new(self);
-        let sink = self.state.with(|state| state.route(&warning, entered.is_none()));
+        let sink = self.state.with(|state| {
+            let mut sink = state.route(&warning, entered.is_none());
+            if mutant::is_out("unlock") {
+                sink.take().iter().for_each(|sink| sink.write_caught(&warning));
+            }
+            sink
+        });
         if let Some(sink) = &sink {
             sink.write_caught(&warning);
         }
@@ -279,7 +285,7 @@ impl State {
     fn was_told(&mut self, warning: &CudaWarning, action: Action) -> bool {
         let id = warning.object().id;
         let is_fatal = warning.status().is_some_and(CUresult::is_fatal);
-        if is_fatal && id != 0 && self.fatal.replace([id, 0]) {
+        if is_fatal && id != 0 && self.fatal.replace([id, 0]) && !mutant::is_out("fold") {
             return true;
         }
         let once = self.once.as_mut().filter(|_| action == Action::Once);

@@ -10,7 +10,7 @@ use crate::{
     object::{Object, ObjectKind},
     report::{CudaWarning, Fate},
 };
-use cuhold_driver_sys::{Calls, CaptureRule, Columns, Failure, ffi::CUstreamCaptureMode};
+use cuhold_driver_sys::{Calls, CaptureRule, Columns, Failure, ffi::CUstreamCaptureMode, mutant};
 
 const RELAXED: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
 
@@ -55,6 +55,9 @@ fn exchange(calls: Calls<'_>, mode: &mut CUstreamCaptureMode) -> Result<(), Fail
 
 /// Puts the former mode back. `None`: it is back.
 fn put_back(calls: Calls<'_>, former: CUstreamCaptureMode) -> Option<ModeLost> {
+    if mutant::is_out("mode-restore") {
+        return None;
+    }
     let mut mode = former;
     let failure = exchange(calls, &mut mode).err()?;
     // One that was carried out all the same has written the mode that it replaced.
@@ -71,13 +74,13 @@ pub fn relaxed(
     columns: Columns,
     operation: impl FnOnce(Calls<'_>) -> Outcome,
 ) -> Outcome {
-    if columns.capture == CaptureRule::Neutral {
+    if columns.capture == CaptureRule::Neutral || mutant::is_out("bracket") {
         return operation(calls);
     }
     let mut former = RELAXED;
     let relax = exchange(calls, &mut former).err();
     // A refused exchange may have been carried out: the driver then wrote the former mode.
-    if relax.is_some() && former == RELAXED {
+    if relax.is_some() && former == RELAXED && !mutant::is_out("bracket-refused") {
         return Outcome { relax, skipped: true, ..Outcome::default() };
     }
     let mut outcome = operation(calls);
@@ -112,6 +115,7 @@ pub fn neutral<T>(
     let result = operation();
     match (result, bracket.put_back()) {
         (result, None) => result,
+        (Ok(_), Some(lost)) if mutant::is_out("neutral-undo") => Err(lost.as_error(driver)),
         (Ok(value), Some(lost)) => Err(undo(value, lost.as_error(driver))),
         (Err(error), Some(lost)) => Err(lost.note_on(error)),
     }

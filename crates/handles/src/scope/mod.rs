@@ -31,7 +31,7 @@ use crate::{
     driver::Driver,
     error::{Error, Note, Result},
 };
-use cuhold_driver_sys::{CUresult, Calls, Columns, ContextUse, Failure, ffi::CUcontext};
+use cuhold_driver_sys::{CUresult, Calls, Columns, ContextUse, Failure, ffi::CUcontext, mutant};
 
 /// A context to run in, with its driver.
 #[derive(Clone, Copy, Debug)]
@@ -150,8 +150,12 @@ impl<'a> Switch<'a> {
         let Err(failure) = push(calls, pushed.target) else {
             return Ok(Self { calls, pushed: Some(pushed) });
         };
+        if mutant::is_out("activation") {
+            return Ok(Self { calls, pushed: None });
+        }
         // A call that was carried out may still answer a failure: put back what it moved.
         let lost = match ask(calls) {
+            _ if mutant::is_out("put-back") => None,
             now if now == Current::of(pushed.previous) => None,
             // Nothing is moved unseen: a destroyed context that was taken off can't be put there again (measured).
             now @ Current::Unknown(_) => Some(Lost { restore: None, now }),
@@ -163,7 +167,7 @@ impl<'a> Switch<'a> {
     /// Puts the caller's context back. `None`: it is back.
     #[inline]
     fn restore(mut self) -> Option<Lost> {
-        let pushed = self.pushed.take()?;
+        let pushed = self.pushed.take().filter(|_| !mutant::is_out("restore"))?;
         put_back(self.calls, pushed)
     }
 }
@@ -171,8 +175,11 @@ impl<'a> Switch<'a> {
 #[cold]
 fn put_back(calls: Calls<'_>, pushed: Pushed) -> Option<Lost> {
     match pop(calls) {
-        (popped, Ok(())) if popped == pushed.target => None,
+        (popped, Ok(())) if popped == pushed.target || mutant::is_out("strayed") => None,
         (popped, Ok(())) => strayed(calls, pushed, popped),
+        (_, Err(failure)) if mutant::is_out("ask") => {
+            Some(Lost { restore: Some(failure), now: Current::of(pushed.target) })
+        }
         (_, Err(failure)) => Some(Lost { restore: Some(failure), now: ask(calls) }),
     }
 }
@@ -214,7 +221,8 @@ struct WhileUnwinding<'a> {
 
 impl Drop for WhileUnwinding<'_> {
     fn drop(&mut self) {
-        if let Some(lost) = self.switch.take().and_then(Switch::restore) {
+        let switch = self.switch.take().filter(|_| !mutant::is_out("restore-unwinding"));
+        if let Some(lost) = switch.and_then(Switch::restore) {
             lost.warn(self.driver);
         }
     }
@@ -267,6 +275,7 @@ type Ran<T> = Result<(Result<T, Failure>, Option<Lost>), Stuck>;
 fn answered<T>(driver: &Driver, ran: Ran<T>) -> Result<T> {
     match ran {
         Ok((Ok(value), None)) => Ok(value),
+        Ok((Ok(value), Some(_))) if mutant::is_out("restore-error") => Ok(value),
         Ok((Ok(_), Some(lost))) => Err(lost.into_error(driver).with_completed(1)),
         Ok((Err(failure), lost)) => Err(failed(driver, failure, lost)),
         Err(stuck) => Err(stuck.into_error(driver)),
@@ -339,8 +348,8 @@ pub fn call<T>(target: Target<'_>, foreign: impl FnOnce() -> T) -> Result<T> {
 fn failed(driver: &Driver, failure: Failure, lost: Option<Lost>) -> Error {
     let error = driver.error(failure);
     match lost {
-        Some(lost) => lost.note_on(error),
-        None => error,
+        Some(lost) if !mutant::is_out("restore-note") => lost.note_on(error),
+        _ => error,
     }
 }
 
@@ -393,7 +402,10 @@ fn undone<T: Copy>(
     let safe = undo.columns.context != ContextUse::Owner || lost.now == Current::of(target.raw);
     let error = lost.into_error(target.driver);
     let raw = (undo.raw)(value);
-    if !safe {
+    if mutant::is_out("undo") {
+        return error;
+    }
+    if !safe && !mutant::is_out("undo-safe") {
         return error.with_note(Note::Leaked { raw });
     }
     let outcome = relaxed(target.driver.calls(), undo.columns, |calls| {
@@ -414,7 +426,8 @@ pub fn cleanup(
     destroy: impl FnOnce(Calls<'_>) -> Result<(), Failure>,
 ) -> Outcome {
     relaxed(driver.calls(), columns, |calls| {
-        let Some(owner) = owner.filter(|_| columns.context == ContextUse::Owner) else {
+        let in_context = columns.context == ContextUse::Owner && !mutant::is_out("destroy-context");
+        let Some(owner) = owner.filter(|_| in_context) else {
             return Outcome::of(destroy(calls));
         };
         match within(Target { driver, raw: owner }, destroy) {
@@ -447,7 +460,7 @@ pub fn create_context(
     match pop(calls) {
         (_, Ok(())) => Ok(new),
         (_, Err(failure)) => {
-            let undo = end(calls, new);
+            let undo = if mutant::is_out("context-undo") { Ok(()) } else { end(calls, new) };
             let lost = Lost { restore: Some(failure), now: ask(calls) };
             Err(note_undo(lost.into_error(driver), undo))
         }
@@ -493,7 +506,7 @@ fn stuck_on(
 #[cold]
 fn orphaned(driver: &Driver, error: Error, before: CUcontext, new: CUcontext) -> Error {
     let calls = driver.calls();
-    let now = ask(calls);
+    let now = if mutant::is_out("orphan") { Current::of(before) } else { ask(calls) };
     let (error, is_unknown) = match now {
         Current::Unknown(_) if new.is_null() => return Lost { restore: None, now }.note_on(error),
         Current::Unknown(failure) => (error.with_note(Note::Failed(failure)), true),

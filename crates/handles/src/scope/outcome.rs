@@ -8,7 +8,7 @@ use crate::{
     object::{Object, ObjectKind},
     report::{CudaWarning, Fate},
 };
-use cuhold_driver_sys::{CUresult, Call, Failure};
+use cuhold_driver_sys::{CUresult, Call, Failure, mutant};
 
 /// The caller's context isn't known to be back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,10 +183,10 @@ impl Outcome {
     pub fn note_undo(self, mut error: Error, raw: u64) -> Error {
         let causes = [self.relax, self.activate].into_iter().flatten();
         error = causes.fold(error, |error, failure| error.with_note(Note::Failed(failure)));
-        if self.skipped {
+        if self.skipped && !mutant::is_out("leak-note") {
             error = error.with_note(Note::Leaked { raw });
         }
-        if let Some(failure) = self.operation {
+        if let Some(failure) = self.operation.filter(|_| !mutant::is_out("undo-note")) {
             error = error.with_note(Note::UndoFailed(failure));
         }
         match self.mode {

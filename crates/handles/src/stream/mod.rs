@@ -22,7 +22,7 @@ use crate::{
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource},
 };
-use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
+use cuhold_driver_sys::{Call, Calls, Failure, ffi::*, mutant};
 use std::{fmt, sync::atomic::Ordering};
 
 /// The resource behind [`Stream`].
@@ -169,6 +169,9 @@ impl Stream {
 
     /// Others may use or capture the stream from here on.
     fn expose(&self) {
+        if mutant::is_out("exposure") {
+            return;
+        }
         self.0.state().fetch_or(EXPOSED, Ordering::Relaxed);
     }
 
@@ -300,6 +303,10 @@ impl Stream {
         let event = Event::with_options(self.context(), options)?;
         match self.record(&event) {
             Ok(()) => Ok(event),
+            Err(error) if mutant::is_out("record-undo") => {
+                drop(event.into_raw());
+                Err(error)
+            }
             Err(error) => Err(match event.close() {
                 Ok(_) => error,
                 Err(undo) => error.with_undo(&undo.error),

@@ -6,7 +6,7 @@ use crate::alone::{Alone, is_alone};
 use crate::drop::PATIENCE;
 use crate::scope::{ASK, How, POP, PUSH, seen_current, status};
 use cuhold_driver_sim::{ObjectKind as SimKind, Sim, SimOptions};
-use cuhold_driver_sys::{CUresult, Call, Fault, Hook, Verdict, Version};
+use cuhold_driver_sys::{CUresult, Call, Entry, Fault, Hook, Verdict, Version};
 use cuhold_handles::{
     Closed, Context, ContextFlags, Current, Device, Driver, ErrorKind, Fate, Refused, Retention,
     StreamOptions, WarningKind,
@@ -41,12 +41,13 @@ fn a_driver_retains_a_primary_context_once_and_gives_it_back_once() {
     assert_eq!(retains(&sim), 1);
     drop(devices);
     assert_eq!(retains(&sim), 1, "kept by the driver");
-    let again = Device::with_driver(&driver, 0).unwrap();
+    let (again, asked) = sim.log().during(|| Device::with_driver(&driver, 0).unwrap());
     assert_eq!(retains(&sim), 1);
+    assert_eq!(asked.iter().map(Entry::call).collect::<Vec<_>>(), [Call::cuDeviceGet]);
     drop(again);
     let (closed, entries) = sim.log().during(|| driver.close().unwrap());
     assert_eq!(closed, Closed::Destroyed);
-    assert_eq!(entries.iter().map(cuhold_driver_sys::Entry::call).collect::<Vec<_>>(), [RELEASE]);
+    assert_eq!(entries.iter().map(Entry::call).collect::<Vec<_>>(), [RELEASE]);
     assert_eq!((sim.leaks(), sim.violations()), (Vec::new(), Vec::new()));
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 use cuhold_handles::{
     Closed, Device, Driver, Error, ObjectKind, Owner, Refused, Result, Stream,
-    driver_sys::{Call, Calls, Failure, ffi::*},
+    driver_sys::{Call, Calls, Failure, ffi::*, mutant},
     resource::{Handle, Resource},
     scope,
 };
@@ -361,6 +361,9 @@ fn made(device: &Device, max_bytes: usize, threshold_bytes: u64) -> Result<CUmem
 /// Destroys a pool that can't be handed out.
 #[cold]
 fn unmade(driver: &Driver, raw: CUmemoryPool, error: Error) -> Error {
+    if mutant::is_out("pool-undo") {
+        return error;
+    }
     let columns = Call::cuMemPoolDestroy.columns();
     // SAFETY: *handles*: created a moment ago, and given to nobody.
     let destroy = |calls: Calls<'_>| unsafe { calls.cuMemPoolDestroy(raw) };

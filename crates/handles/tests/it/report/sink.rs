@@ -8,8 +8,10 @@ use std::{
     sync::{
         Arc, Barrier, Mutex, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
     },
     thread,
+    time::Duration,
 };
 
 /// Raises a warning when it is dropped, as any object of ours may.
@@ -217,6 +219,25 @@ fn a_sink_may_wait_for_another_thread_that_raises() {
     });
     reports.raise(warning(1));
     assert_eq!(ids(&heard), [1, 2]);
+}
+
+/// Another thread gets an answer from the channel while the sink runs: the wait is bounded, so that a lock that is held
+/// shows as a failure.
+#[test]
+fn no_lock_is_held_while_a_sink_runs() {
+    let answered = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&answered);
+    let reports = channel_with(|reports| {
+        Sink::new(move |_| {
+            let (sender, answer) = mpsc::channel();
+            let reports = reports.clone();
+            thread::spawn(move || sender.send(reports.upgrade().map(|reports| reports.counts())));
+            let counts = answer.recv_timeout(Duration::from_secs(10));
+            seen.store(counts.is_ok_and(|counts| counts.is_some()), Ordering::Relaxed);
+        })
+    });
+    reports.raise(warning(1));
+    assert!(answered.load(Ordering::Relaxed));
 }
 
 #[test]

@@ -14,17 +14,17 @@ const AFTER_KILL: Duration = Duration::from_secs(2);
 
 /// A process that has ended.
 #[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) stdout: String,
-    pub(super) stderr: String,
-    pub(super) status: ExitStatus,
+pub(crate) struct Ran {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) status: ExitStatus,
     /// It was still running when its time was up, and was killed.
-    pub(super) timed_out: bool,
-    pub(super) took: Duration,
+    pub(crate) timed_out: bool,
+    pub(crate) took: Duration,
 }
 
 /// Runs the command to its end or the limit's.
-pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Ran> {
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ran> {
     let name = command.get_program().to_string_lossy().into_owned();
     let said = |e: std::io::Error| format!("{name}: {e}");
     let begun = Instant::now();

@@ -1,0 +1,343 @@
+//! The mutants: each mechanism of the failure policy that can be taken out, and the test that must then fail.
+//!
+//! The name stands in the sources as `mutant::is_out("NAME")`, at the mechanism; a test compares the two.
+
+/// One mechanism.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mutant {
+    pub(super) name: &'static str,
+    /// What is missing when it is taken out.
+    pub(super) without: &'static str,
+    /// The test that notices.
+    pub(super) test: Test,
+}
+
+/// A test, by the binary that holds it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Test {
+    pub(super) package: &'static str,
+    /// `lib` for the tests inside the crate, else the name of its test binary.
+    pub(super) target: &'static str,
+    /// The test's whole name, as the harness lists it.
+    pub(super) name: &'static str,
+}
+
+/// Of the crate's test binary `it`.
+const fn it(package: &'static str, name: &'static str) -> Test {
+    Test { package, target: "it", name }
+}
+
+const fn handles(name: &'static str) -> Test {
+    it("cuhold-handles", name)
+}
+
+const fn memory(name: &'static str) -> Test {
+    it("cuhold-memory", name)
+}
+
+const fn mutant(name: &'static str, without: &'static str, test: Test) -> Mutant {
+    Mutant { name, without, test }
+}
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    // The scoped operations.
+    mutant(
+        "activation",
+        "an operation whose context couldn't be made current isn't run",
+        handles(
+            "scope::cleanup::where_the_question_or_the_activation_fails_the_destroy_is_skipped_and_the_object_leaks",
+        ),
+    ),
+    mutant(
+        "put-back",
+        "the pop after a push that was made although it failed",
+        handles(
+            "scope::run::where_the_activation_fails_an_operation_is_not_run_and_what_moved_is_put_back",
+        ),
+    ),
+    mutant(
+        "restore",
+        "the caller's context is put back",
+        handles("scope::run::an_operation_runs_in_its_context_and_the_caller_s_is_back"),
+    ),
+    mutant(
+        "restore-unwinding",
+        "the same while a panic passes through",
+        handles("scope::panics::a_panic_inside_finds_the_caller_s_context_put_back_and_goes_on"),
+    ),
+    mutant(
+        "restore-error",
+        "a restore that alone failed is returned",
+        handles(
+            "scope::run::where_only_the_restore_fails_the_error_says_completed_and_what_is_current",
+        ),
+    ),
+    mutant(
+        "restore-note",
+        "a restore that failed second is a note",
+        handles("scope::run::where_the_operation_and_the_restore_fail_the_second_is_a_note"),
+    ),
+    mutant(
+        "ask",
+        "after a failed restore the driver is asked what is current",
+        handles(
+            "scope::run::where_only_the_restore_fails_the_error_says_completed_and_what_is_current",
+        ),
+    ),
+    mutant(
+        "strayed",
+        "what a foreign closure left on the stack is taken off",
+        handles(
+            "scope::run::where_a_foreign_closure_changed_the_stack_the_caller_s_context_is_current_again",
+        ),
+    ),
+    mutant(
+        "undo",
+        "what was created is destroyed where the caller's context isn't back",
+        handles(
+            "scope::create::where_only_the_restore_fails_a_destroy_that_needs_no_context_undoes_the_creation",
+        ),
+    ),
+    mutant(
+        "undo-safe",
+        "an undo that needs its context isn't tried in another one",
+        handles(
+            "scope::create::where_it_is_not_known_what_is_current_an_object_that_needs_its_context_is_leaked_by_name",
+        ),
+    ),
+    mutant(
+        "undo-note",
+        "an undo that failed is a note",
+        handles("scope::create::a_failing_undo_is_a_note"),
+    ),
+    mutant(
+        "leak-note",
+        "an undo that was skipped says what is lost",
+        handles(
+            "scope::create::an_undo_whose_mode_is_refused_is_skipped_and_one_whose_mode_is_not_put_back_says_so",
+        ),
+    ),
+    mutant(
+        "context-undo",
+        "a new context that can't be popped is destroyed",
+        handles(
+            "scope::create_context::where_the_pop_fails_the_new_context_is_ended_which_pops_it",
+        ),
+    ),
+    mutant(
+        "orphan",
+        "a context that a failed creation pushed all the same is popped and ended",
+        handles(
+            "scope::create_context::where_the_creation_fails_an_orphan_that_it_pushed_is_popped_and_ended",
+        ),
+    ),
+    mutant(
+        "destroy-context",
+        "a destroy that needs its context is made in it",
+        handles(
+            "scope::cleanup::a_destroy_that_needs_its_context_is_made_in_it_and_the_caller_s_is_back",
+        ),
+    ),
+    // Captures.
+    mutant(
+        "bracket",
+        "a destroy that is unsafe in captures is made in relaxed mode",
+        handles(
+            "drop::capture::a_drop_during_a_global_capture_leaves_it_active_whoever_makes_the_destroy",
+        ),
+    ),
+    mutant(
+        "bracket-refused",
+        "where relaxed mode is refused the destroy isn't made",
+        handles(
+            "scope::cleanup::where_relaxed_mode_is_refused_the_destroy_is_skipped_and_the_object_leaks",
+        ),
+    ),
+    mutant(
+        "mode-restore",
+        "the thread's capture mode is put back",
+        handles("drop::capture::a_bracketed_destroy_leaves_the_thread_s_capture_mode_as_it_was"),
+    ),
+    mutant(
+        "neutral-undo",
+        "what was made in relaxed mode is undone where the mode isn't back",
+        handles(
+            "above::where_the_mode_is_not_put_back_what_was_made_is_undone_and_the_note_says_so",
+        ),
+    ),
+    mutant(
+        "exposure",
+        "a stream whose raw value others have is asked whether it is captured",
+        handles("host_fn::only_a_stream_that_others_may_capture_is_asked"),
+    ),
+    mutant(
+        "captured-work",
+        "safe work is refused on a stream that somebody captures",
+        memory("buffer::safe_work_never_becomes_part_of_somebody_s_capture"),
+    ),
+    // How objects end.
+    mutant(
+        "report",
+        "a destroy that fails in a `Drop` is reported",
+        handles(
+            "drop::fails::a_failing_destroy_in_a_drop_is_one_warning_with_call_object_status_and_fate",
+        ),
+    ),
+    mutant(
+        "callback",
+        "what is dropped in a callback of ours goes to the reclaimer unasked",
+        handles("drop::callback::what_is_dropped_in_a_host_function_ends_on_the_reclaimer"),
+    ),
+    mutant(
+        "foreign-callback",
+        "what is dropped in somebody else's callback goes to the reclaimer once the driver refused",
+        handles(
+            "drop::callback::what_is_dropped_in_a_callback_of_somebody_else_s_ends_on_the_reclaimer",
+        ),
+    ),
+    mutant(
+        "waiting",
+        "a destroy that may wait for the GPU is left to the reclaimer",
+        handles("drop::waits::by_hand_a_waiting_destroy_is_made_when_it_is_stepped"),
+    ),
+    mutant(
+        "refused-value",
+        "a close gives back what the driver was never asked to end",
+        handles("close::code_whose_bracket_is_refused_comes_back_and_can_be_closed_again"),
+    ),
+    mutant(
+        "identity",
+        "handles are the same only where the object is, not where the raw value is",
+        handles("close::a_new_object_with_the_raw_value_of_an_ended_one_is_another_object"),
+    ),
+    mutant(
+        "null",
+        "a null raw value is refused",
+        handles("close::raw_values_that_name_no_object_of_their_own_are_refused"),
+    ),
+    mutant(
+        "drop-panic",
+        "a panic in the drop of a user's value is caught",
+        handles("owner::an_owner_whose_drop_panics_is_one_warning"),
+    ),
+    mutant(
+        "callback-panic",
+        "a panic in a host function is reported",
+        handles("host_fn::a_panic_in_a_closure_is_one_warning_and_the_stream_goes_on"),
+    ),
+    mutant(
+        "publish",
+        "a closure that the driver accepted stays its own, although an error follows",
+        handles("host_fn::where_only_the_caller_s_context_is_lost_the_closure_runs_once"),
+    ),
+    mutant(
+        "abandon",
+        "a closure that a lost driver never calls goes with its stream",
+        handles(
+            "host_fn::a_closure_that_a_lost_driver_never_called_is_dropped_with_its_stream_and_reported",
+        ),
+    ),
+    mutant(
+        "record-undo",
+        "an event that couldn't be recorded is ended",
+        handles(
+            "stream::an_event_that_could_not_be_recorded_is_ended_and_a_failure_of_that_is_a_note",
+        ),
+    ),
+    // The driver value.
+    mutant(
+        "two-drivers",
+        "objects of two drivers don't meet in one call",
+        handles("pairs::objects_of_two_unrelated_drivers_never_meet_in_one_call"),
+    ),
+    mutant(
+        "not-permitted",
+        "an operation in a callback is refused before any call",
+        handles("inside::every_operation_is_refused_in_a_callback_before_any_call_is_made"),
+    ),
+    mutant(
+        "primary",
+        "a primary context is retained once a device",
+        handles("device::a_driver_retains_a_primary_context_once_and_gives_it_back_once"),
+    ),
+    mutant(
+        "lost",
+        "a fatal code marks the driver as lost",
+        handles("stream::a_fatal_code_marks_the_driver_as_lost_and_no_other_does"),
+    ),
+    // Exit and fork.
+    mutant(
+        "fork-word",
+        "the table looks whether the process is a forked child",
+        it(
+            "cuhold-driver-sys",
+            "process::a_forked_child_hears_not_initialized_and_the_driver_hears_nothing",
+        ),
+    ),
+    mutant(
+        "fork-drop",
+        "a drop in a forked child makes no call",
+        handles("drop::process::in_a_forked_child_every_drop_is_silent_and_makes_no_call"),
+    ),
+    mutant(
+        "exit-silence",
+        "nothing is reported once exit began",
+        handles("drop::process::once_exit_began_every_drop_is_silent"),
+    ),
+    mutant(
+        "deinitialized",
+        "a driver that is shutting down is not reported",
+        handles("report::filter::that_the_driver_is_shutting_down_is_not_reported"),
+    ),
+    // The report channel.
+    mutant(
+        "unlock",
+        "the channel's lock is free while a sink runs",
+        handles("report::sink::no_lock_is_held_while_a_sink_runs"),
+    ),
+    mutant(
+        "sink-panic",
+        "a panic in a sink is caught",
+        handles("report::sink::a_sink_that_panics_stays_and_hears_the_next_warning"),
+    ),
+    mutant(
+        "fold",
+        "after a fatal code an object has one more warning and no further",
+        handles("report::filter::after_a_fatal_code_an_object_has_one_more_warning"),
+    ),
+    mutant(
+        "once-id",
+        "what was told once is known by the object's id, not by its raw value",
+        handles("report::filter::once_is_by_call_status_and_id_although_raw_values_are_the_same"),
+    ),
+    mutant(
+        "deny-drain",
+        "a denial waits for the reclaimer before it answers",
+        Test {
+            package: "cuhold-handles",
+            target: "lib",
+            name: "report::guards::tests::what_is_pending_is_raised_before_a_denial_ends",
+        },
+    ),
+    // Memory.
+    mutant(
+        "retire",
+        "host memory of a dropped copy is kept until the copy is done",
+        memory("pending::a_dropped_copy_keeps_its_memory_until_it_is_done"),
+    ),
+    mutant(
+        "leak",
+        "host memory whose copy can't be waited for is leaked",
+        memory("pending::after_a_fatal_error_memory_is_leaked_not_freed"),
+    ),
+    mutant(
+        "home",
+        "a stream that may end before the memory does is no home",
+        memory("buffer::a_stream_that_nobody_keeps_alive_is_no_home"),
+    ),
+    mutant(
+        "pool-undo",
+        "a pool that couldn't be set up is destroyed",
+        memory("pool::where_the_threshold_is_refused_no_pool_stays"),
+    ),
+];

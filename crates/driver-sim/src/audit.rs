@@ -69,6 +69,10 @@ object_kinds! {
     Library "library";
     Kernel "kernel";
     LogCallback "log callback";
+    GraphExec "executable graph";
+    GreenContext "green context";
+    ResourceDesc "description of device resources";
+    LinkState "link state";
 }
 
 /// A rule that the caller broke. On a real driver most of these crash, or are undefined.
@@ -97,6 +101,8 @@ pub enum ViolationKind {
     OverRelease,
     /// A host function or a destructor called the driver.
     CallInsideCallback,
+    /// A green context was ended while work was in flight there.
+    EndedBusy,
     /// Code of the caller that ran as device work panicked.
     Panicked,
     /// The call crashes a real driver (measured).
@@ -119,6 +125,7 @@ impl fmt::Display for ViolationKind {
             Self::NoAccess => "memory without access",
             Self::OverRelease => "release of references that aren't held",
             Self::CallInsideCallback => "driver call inside a callback",
+            Self::EndedBusy => "end of a green context with work in flight",
             Self::Panicked => "panic in device work",
             Self::Crash => "crash of a real driver",
             Self::Internal => "broken invariant of the simulator",

@@ -82,7 +82,8 @@ impl Turn<'_> {
 
     /// Two objects of different contexts: `INVALID_HANDLE` (measured), and a violation.
     pub(crate) fn same_context(&mut self, event: Key<Event>, other: Key<Context>) -> Answer {
-        if self.event_data(event)?.context == other {
+        let (made_in, other) = (self.event_data(event)?.context, self.state.owner_of(other));
+        if made_in == other {
             return Ok(());
         }
         let object = Some((ObjectKind::Event, event.raw() as u64));

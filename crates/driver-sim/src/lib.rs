@@ -24,7 +24,9 @@
 //! - What the real driver does on a stale handle: it may crash or take it for another object. [`SimOptions`] can make
 //!   handles be reused; a stale one then names the new object, as there.
 //! - Other processes: what is exported for them can't be opened.
-//! - Instantiated graphs, green contexts, arrays, textures, graphics, external memory, virtual memory, linking.
+//! - Arrays, textures, graphics, external memory, virtual memory; graphs with memory or external event nodes can't be
+//!   made executable.
+//! - What a linker does: linked PTX is PTX again, put together.
 //!
 //! Start reading at [`Sim`], then the modules `world` (the turn that each call takes), `queue` and `run` (asynchrony),
 //! `capture` (what captures forbid).
@@ -37,6 +39,7 @@ mod device;
 mod driver;
 mod event;
 mod graph;
+mod green;
 mod log;
 mod memory;
 mod options;

@@ -11,6 +11,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
+    sync::Arc,
 };
 
 use cuhold_driver_sys::{
@@ -43,13 +44,14 @@ pub(crate) struct Point {
     position: u64,
 }
 
-/// Work on state of the world: done with the world locked.
-pub(crate) type OnState = Box<dyn FnOnce(&mut State) -> Result<(), CUresult> + Send>;
+/// Work on state of the world: done with the world locked, and again at each launch of a graph that holds it.
+pub(crate) type OnState = Arc<dyn Fn(&mut State) -> Result<(), CUresult> + Send + Sync>;
 
 /// Code of the caller: run with nothing locked, and forbidden to call the driver.
-pub(crate) type OnCaller = Box<dyn FnOnce(&World) -> Result<(), CUresult> + Send>;
+pub(crate) type OnCaller = Arc<dyn Fn(&World) -> Result<(), CUresult> + Send + Sync>;
 
 /// One piece of work. A failing one is a fault of the device: it ends everything (see `run.rs`).
+#[derive(Clone)]
 pub(crate) enum Work {
     /// Nothing by itself: a place to wait for, or a wait.
     Marker,

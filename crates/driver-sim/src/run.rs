@@ -74,7 +74,8 @@ impl Turn<'_> {
     /// Runs all work of a context, in an order drawn from the seed. Answers the fatal status if the driver is or gets
     /// lost.
     pub(crate) fn complete_context(&mut self, context: Key<Context>) -> Answer {
-        while self.complete_most(|of| of == context) == Next::Blocked {
+        let all = self.state.with_views(context);
+        while self.complete_most(|of| all.contains(&of)) == Next::Blocked {
             self.pass();
         }
         self.not_lost()

@@ -180,7 +180,8 @@ impl Sim {
             .map(|(ctx, made)| Leak::new(ObjectKind::PushedContext, ctx.addr() as u64, *made));
         let created = state.contexts.leaks().filter(|leak| {
             let key = usize::try_from(leak.raw).ok().and_then(|raw| state.contexts.find(raw));
-            key.and_then(|key| state.contexts.get(key)).is_some_and(|context| !context.is_primary)
+            let context = key.and_then(|key| state.contexts.get(key));
+            context.is_some_and(|context| !context.is_primary && context.primary.is_none())
         });
         created
             .chain(primaries)
@@ -188,6 +189,8 @@ impl Sim {
             .chain(state.streams.leaks())
             .chain(state.events.leaks())
             .chain(state.graphs.leaks())
+            .chain(state.execs.leaks())
+            .chain(state.greens.leaks())
             .chain(state.user_objects.leaks())
             .chain(state.log.leaks())
             .chain(state.memory.leaks())
@@ -274,13 +277,17 @@ impl Sim {
     pub fn stream_step(&self, stream: CUstream) -> bool {
         let mut turn = self.shared.world.turn(Call::cuStreamQuery);
         let target = turn.stream(stream);
-        target.is_ok_and(|target| turn.advance(target.queue))
+        let ran = target.is_ok_and(|target| turn.advance(target.queue));
+        turn.release_user_references();
+        ran
     }
 
     /// Lets all queued work run, in an order drawn from the seed. What waits for a value in memory that nobody has
     /// written stays, and what is behind it.
     pub fn run_all(&self) {
-        self.shared.world.turn(Call::cuCtxSynchronize).complete_what_can();
+        let mut turn = self.shared.world.turn(Call::cuCtxSynchronize);
+        turn.complete_what_can();
+        turn.release_user_references();
     }
 
     /// How many pieces of queued work haven't completed.

@@ -19,14 +19,14 @@ use super::state::CaptureId;
 use crate::{
     audit::CallSite,
     context::Context,
-    graph::{Graph, GraphNode, NodeKind},
+    graph::{Deed, Graph, GraphNode, NodeKind},
     queue::{Ordering, QueueId},
     stream::Target,
     world::{Answer, Key, State, Turn},
 };
 
 /// A place in a capture: behind these nodes.
-type Place = (CaptureId, Vec<Key<GraphNode>>);
+pub(crate) type Place = (CaptureId, Vec<Key<GraphNode>>);
 
 impl State {
     /// Takes a stream that ends out of its capture. With the origin the capture ends.
@@ -167,18 +167,23 @@ impl Turn<'_> {
         Ok(Some((id, member.map(|member| member.set.clone()).unwrap_or_default())))
     }
 
-    /// Puts a node into the graph if work on this stream is captured.
-    pub(crate) fn capture_instead(&mut self, to: Target, kind: NodeKind) -> Result<bool, CUresult> {
-        let Some((id, after)) = self.captured_place(to)? else { return Ok(false) };
+    /// Puts a node into the graph that work on this stream is captured into.
+    pub(crate) fn add_captured(
+        &mut self,
+        to: Target,
+        (id, after): Place,
+        kind: NodeKind,
+        deed: Deed,
+    ) -> Answer {
         let site = self.site;
         let state = &mut *self.state;
         let graph = state.captures.get(id).map(|capture| capture.graph);
-        let node = graph.and_then(|graph| state.add_node(graph, kind, after, site));
+        let node = graph.and_then(|graph| state.add_node(graph, kind, deed, after, site));
         let member =
             state.captures.get_mut(id).and_then(|capture| capture.members.get_mut(&to.queue));
         let (Some(node), Some(member)) = (node, member) else { return Err(self.broken("capture")) };
         member.set = vec![node];
-        Ok(true)
+        Ok(())
     }
 
     /// What a wait for, or a question about, an event that was recorded in this capture answers.

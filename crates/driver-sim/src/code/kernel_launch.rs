@@ -16,7 +16,7 @@ use cuhold_driver_sys::ffi::{CUdeviceptr, CUresult};
 
 use super::{Module, image::Image};
 use crate::{
-    audit::{CallSite, Violation, ViolationKind},
+    audit::{CallSite, ObjectKind, Violation, ViolationKind},
     context::Context,
     memory::KernelAccess,
     world::{Answer, Key, World},
@@ -146,8 +146,16 @@ pub(super) struct Record {
 
 impl Record {
     /// Runs the grid; nothing is locked meanwhile. A panic is the caller's to catch.
-    pub(super) fn run(self, world: &World) -> Answer {
-        let mut launch = KernelLaunch { world, record: &self, fault: Cell::new(None) };
+    pub(super) fn run(&self, world: &World) -> Answer {
+        if world.state().code.modules.get(self.module).is_none() {
+            // Unloading waits for queued work: only a graph can still name it.
+            let object = Some((ObjectKind::Module, self.module.raw() as u64));
+            let (kind, calls) = (ViolationKind::UseAfterDestroy, vec![self.by]);
+            let note = "a graph was launched with a kernel of it";
+            world.state().violate(Violation { kind, object, calls, note });
+            return Err(CUresult::ILLEGAL_INSTRUCTION);
+        }
+        let mut launch = KernelLaunch { world, record: self, fault: Cell::new(None) };
         let ended = (self.code.0)(&mut launch);
         // The first fault counts, whether or not the closure passed it on.
         match launch.fault.get().or(ended.err()) {

@@ -21,6 +21,7 @@ use crate::{
     queue::Work,
     world::{Answer, In, Key, Out, Turn},
 };
+use std::sync::Arc;
 
 type Id = CUlaunchAttributeID;
 
@@ -98,8 +99,9 @@ fn enqueue(
         return Err(CUresult::INVALID_HANDLE);
     }
     let target = turn.stream(stream)?;
-    let key = turn.function_or_kernel(function, Some(target.context))?;
-    if turn.function_data(key)?.context != target.context {
+    let owner = turn.state.owner_of(target.context);
+    let key = turn.function_or_kernel(function, Some(owner))?;
+    if turn.function_data(key)?.context != owner {
         let object = Some((ObjectKind::Function, key.raw() as u64));
         turn.violate(ViolationKind::WrongContext, object, "its stream is another context's");
         return Err(CUresult::INVALID_HANDLE);
@@ -114,7 +116,8 @@ fn enqueue(
     // SAFETY: *pointers*: the caller of a launch promised one pointer for each parameter, or a block of them.
     let bytes = unsafe { gather(attributes.kernel, params.0, params.1) }?;
     let record = record(turn, key, shape, device, bytes)?;
-    turn.enqueue(target, NodeKind::Kernel, Work::OnCaller(Box::new(|world| record.run(world))))
+    let work = Work::OnCaller(Arc::new(move |world| record.run(world)));
+    turn.enqueue(target, NodeKind::Kernel, work)
 }
 
 /// What the launch is, for the time when it runs.
@@ -130,7 +133,7 @@ fn record(
     let info = function.code.info()?;
     let code = turn.state.code.closures.get(&info.name).ok_or(CUresult::MISSING)?;
     Ok(Record {
-        image: std::sync::Arc::clone(&function.code.image),
+        image: Arc::clone(&function.code.image),
         index: function.code.index,
         code: code.clone(),
         grid: shape.grid.into(),

@@ -3,6 +3,7 @@
 //! ```text
 //!   load.rs ─► image.rs  ◄─ ptx, elf, fatbin        what an image holds
 //!   module.rs, library.rs, function.rs, occupancy.rs, launch.rs    the driver's functions
+//!   link.rs        images put together
 //!   setting.rs     a function's attributes            kernel_launch.rs     a kernel as a host closure sees it
 //! ```
 //!
@@ -17,6 +18,7 @@ mod jit;
 mod kernel_launch;
 mod launch;
 mod library;
+mod link;
 mod load;
 mod module;
 mod occupancy;
@@ -43,6 +45,7 @@ pub(crate) use self::{
         library_kernel, library_kernel_count, library_kernels, library_load, library_load_file,
         library_module, library_unload,
     },
+    link::{link_add_data, link_add_file, link_complete, link_create, link_destroy},
     module::{
         module_function, module_function_count, module_functions, module_global, module_load,
         module_load_ex, module_load_fat, module_load_file, module_loading_mode, module_unload,
@@ -54,6 +57,7 @@ pub(crate) use self::{
 };
 use self::{
     image::{Image, KernelInfo, Target, Variable},
+    link::LinkState,
     setting::Settings,
 };
 use crate::{
@@ -134,6 +138,7 @@ pub(crate) struct Code {
     functions: Table<Function>,
     libraries: Table<Library>,
     kernels: Table<Kernel>,
+    links: Table<LinkState>,
     /// What kernels do, by name.
     closures: BTreeMap<String, KernelCode>,
 }
@@ -146,6 +151,7 @@ impl Code {
             functions: Table::new(ObjectKind::Function, reuse),
             libraries: Table::new(ObjectKind::Library, reuse),
             kernels: Table::new(ObjectKind::Kernel, reuse),
+            links: Table::new(ObjectKind::LinkState, reuse),
             closures: BTreeMap::new(),
         }
     }
@@ -156,12 +162,13 @@ impl Code {
             let key = usize::try_from(leak.raw).ok().and_then(|raw| self.modules.find(raw));
             key.and_then(|key| self.modules.get(key)).is_some_and(|m| m.library.is_none())
         };
-        self.modules.leaks().filter(own).chain(self.libraries.leaks())
+        let modules = self.modules.leaks().filter(own);
+        modules.chain(self.libraries.leaks()).chain(self.links.leaks())
     }
 
     /// Modules that nobody unloaded before their context ended and took them along.
     pub(crate) fn gone_with_context(&self) -> impl Iterator<Item = Leak> {
-        self.modules.gone_with_context()
+        self.modules.gone_with_context().chain(self.links.gone_with_context())
     }
 
     /// Says what a kernel does, and returns what it did before.
@@ -178,6 +185,9 @@ impl State {
             // A library's module was never the caller's to unload.
             let of_library = self.code.modules.get(key).is_some_and(|m| m.library.is_some());
             self.end_module(key, by, if of_library { Ending::Destroyed } else { gone });
+        }
+        for key in self.code.links.keys(|link| link.context() == context) {
+            self.code.links.remove(key, by, gone);
         }
         for library in self.code.libraries.keys(|_| true) {
             if let Some(library) = self.code.libraries.get_mut(library) {

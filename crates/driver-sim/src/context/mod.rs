@@ -44,6 +44,8 @@ pub(crate) use setting::{GREATEST_PRIORITY, LEAST_PRIORITY};
 pub(crate) struct Context {
     pub(crate) device: CUdevice,
     pub(crate) is_primary: bool,
+    /// Of the view of a green context: the primary context, to which all but streams belong that is made in it.
+    pub(crate) primary: Option<Key<Self>>,
     /// What `cuCtxGetId` answers.
     id: u64,
     pub(crate) flags: c_uint,
@@ -90,6 +92,7 @@ impl State {
         let context = Context {
             device,
             is_primary: raw.is_some(),
+            primary: None,
             id: self.context_ids,
             flags,
             limits: Vec::new(),
@@ -105,8 +108,23 @@ impl State {
         }
     }
 
-    /// Ends a context and everything that lives in it. Its work must have been waited for.
+    /// The context that owns what is made in this one: itself, or of a green context's view the primary context.
+    pub(crate) fn owner_of(&self, key: Key<Context>) -> Key<Context> {
+        self.contexts.get(key).and_then(|context| context.primary).unwrap_or(key)
+    }
+
+    /// A context, and the views of green contexts that share what it owns.
+    pub(crate) fn with_views(&self, key: Key<Context>) -> Vec<Key<Context>> {
+        let mut all = self.contexts.keys(|context| context.primary == Some(key));
+        all.push(key);
+        all
+    }
+
+    /// Ends a context and everything that lives in it, green contexts too. Its work must have been waited for.
     pub(crate) fn end_context(&mut self, key: Key<Context>, by: CallSite) {
+        for view in self.contexts.keys(|context| context.primary == Some(key)) {
+            self.end_context(view, by);
+        }
         let gone = Ending::GoneWithContext(key.raw());
         self.end_captures_in(key, by);
         for stream in self.streams.keys(|stream| stream.context == key) {
@@ -166,9 +184,9 @@ impl State {
 }
 
 impl Turn<'_> {
-    /// The context that an argument names: the current one if it is null.
+    /// The context that an argument names: the current one if it is null. It may be a green context's view.
     pub(crate) fn context_or_current(&mut self, ctx: CUcontext) -> Result<Key<Context>, CUresult> {
-        if ctx.is_null() { self.current() } else { self.context(ctx) }
+        if ctx.is_null() { self.current_view() } else { self.context(ctx) }
     }
 
     /// The live context with this handle.
@@ -235,7 +253,9 @@ pub(crate) fn destroy(turn: &mut Turn<'_>, ctx: CUcontext) -> Answer {
         return Err(CUresult::INVALID_VALUE);
     }
     let key = turn.find(|state| &state.contexts, ctx.addr(), CUresult::INVALID_CONTEXT)?;
-    if turn.context_data(key)?.is_primary {
+    let data = turn.context_data(key)?;
+    // Of a green context's view the destroy isn't defined (documented).
+    if data.is_primary || data.primary.is_some() {
         return Err(CUresult::INVALID_CONTEXT);
     }
     turn.complete_everything();

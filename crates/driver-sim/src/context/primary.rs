@@ -2,10 +2,10 @@
 
 use cuhold_driver_sys::ffi::*;
 
-use super::flags_are_valid;
+use super::{Context, flags_are_valid};
 use crate::{
     audit::{ObjectKind, ViolationKind},
-    world::{Answer, Out, Turn},
+    world::{Answer, Key, Out, Turn},
 };
 
 pub(crate) fn primary_retain(
@@ -16,22 +16,37 @@ pub(crate) fn primary_retain(
     let pctx = pctx.required()?;
     turn.state.device_index(device)?;
     turn.not_lost()?;
-    let site = turn.site;
-    let state = &mut *turn.state;
-    let raw = match state.device(device)?.primary.raw {
-        Some(raw) => raw,
-        None => state.contexts.fresh_value(),
-    };
-    let primary = &mut state.device_mut(device)?.primary;
-    primary.raw = Some(raw);
-    primary.retains.push(site);
-    let (active, flags) = (primary.active, primary.flags);
-    if active.is_none() {
+    let primary = turn.hold_primary(device)?;
+    pctx.write(CUcontext::from_addr(primary.raw()));
+    Ok(())
+}
+
+impl Turn<'_> {
+    /// Counts one more retain, and makes the context live if it isn't.
+    pub(crate) fn hold_primary(&mut self, device: CUdevice) -> Result<Key<Context>, CUresult> {
+        let site = self.site;
+        let state = &mut *self.state;
+        let raw = match state.device(device)?.primary.raw {
+            Some(raw) => raw,
+            None => state.contexts.fresh_value(),
+        };
+        let primary = &mut state.device_mut(device)?.primary;
+        primary.raw = Some(raw);
+        primary.retains.push(site);
+        let (active, flags) = (primary.active, primary.flags);
+        if let Some(active) = active {
+            return Ok(active);
+        }
         let key = state.begin_context(device, flags, Some(raw), site);
         state.device_mut(device)?.primary.active = Some(key);
+        Ok(key)
     }
-    pctx.write(CUcontext::from_addr(raw));
-    Ok(())
+
+    /// Gives back a retain that the driver itself held.
+    pub(crate) fn let_primary_go(&mut self, device: CUdevice) -> Answer {
+        let retains = &mut self.state.device_mut(device)?.primary.retains;
+        if retains.pop().is_some() && retains.is_empty() { end(self, device) } else { Ok(()) }
+    }
 }
 
 pub(crate) fn primary_release(turn: &mut Turn<'_>, device: CUdevice) -> Answer {

@@ -30,7 +30,8 @@ pub(crate) fn record_event(turn: &mut Turn<'_>, ctx: CUcontext, event: CUevent) 
     turn.same_context(event, context)?;
     turn.not_lost()?;
     turn.no_capture_in(context)?;
-    let ends = turn.state.queues.ends(|of| of == context);
+    let all = turn.state.with_views(context);
+    let ends = turn.state.queues.ends(|of| all.contains(&of));
     let queue = turn.state.queues.open(context, Ordering::NonBlocking);
     let behind_all = Target::of_queue(queue, context);
     turn.submit(behind_all, Work::Marker, &ends);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cuhold_driver_sys::ffi::*;
 
-use super::{Graph, GraphNode, NodeKind, write_list};
+use super::{Deed, Graph, GraphNode, NodeKind, write_list};
 use crate::world::{Answer, In, Key, Out, Turn};
 
 impl Turn<'_> {
@@ -42,7 +42,7 @@ pub(crate) fn add_empty_node(
     let graph = turn.graph(graph)?;
     let after = turn.nodes_of(graph, dependencies, count)?;
     let site = turn.site;
-    let node = turn.state.add_node(graph, NodeKind::Empty, after, site);
+    let node = turn.state.add_node(graph, NodeKind::Empty, Deed::NOTHING, after, site);
     out.write(CUgraphNode::from_addr(node.ok_or(CUresult::INVALID_VALUE)?.raw()));
     Ok(())
 }
@@ -63,9 +63,9 @@ pub(crate) fn clone(turn: &mut Turn<'_>, out: Out<CUgraph>, original: CUgraph) -
     let mut copies = BTreeMap::new();
     for node in nodes {
         let Some(data) = state.nodes.get(node) else { continue };
-        let (kind, after) = (data.kind, &data.after);
+        let (kind, deed, after) = (data.kind, data.deed.clone(), &data.after);
         let after = after.iter().filter_map(|before| copies.get(&before.id()).copied()).collect();
-        if let Some(made) = state.add_node(copy, kind, after, site) {
+        if let Some(made) = state.add_node(copy, kind, deed, after, site) {
             copies.insert(node.id(), made);
         }
     }

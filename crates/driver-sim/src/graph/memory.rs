@@ -1,4 +1,5 @@
-//! The memory that a device keeps for graphs: none, since no graph runs here.
+//! The memory that a device keeps for graphs: none, since graphs with memory nodes aren't made
+//! executable here.
 //!
 //! Source: CUDA Driver API 13.x, "Graph Management".
 

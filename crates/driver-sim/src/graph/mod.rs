@@ -1,9 +1,9 @@
-//! Graphs, as far as captures need them: made, filled by a capture, ended. What a node does isn't kept yet, and nothing
-//! is instantiated or launched.
+//! Graphs: made, filled by a capture, ended; and executables of them, in `exec.rs`.
 //!
 //! Source: CUDA Driver API 13.x, "Graph Management".
 
 mod build;
+mod exec;
 mod memory;
 mod user_object;
 
@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 use cuhold_driver_sys::ffi::*;
 
 pub(crate) use build::{add_empty_node, clone, root_nodes};
+pub(crate) use exec::{
+    Deed, GraphExec, exec_destroy, exec_flags, instantiate, instantiate_with_params, launch, upload,
+};
 pub(crate) use memory::{device_memory, device_set_memory, device_trim};
 pub(crate) use user_object::{
     UserObject, graph_release, graph_retain, user_object_create, user_object_release,
@@ -39,6 +42,8 @@ pub(crate) struct Graph {
 pub(crate) struct GraphNode {
     pub(crate) graph: Key<Graph>,
     pub(crate) kind: NodeKind,
+    /// What it does at each launch.
+    pub(crate) deed: Deed,
     pub(crate) after: Vec<Key<Self>>,
 }
 
@@ -55,6 +60,7 @@ pub(crate) enum NodeKind {
     MemAlloc,
     MemFree,
     BatchMemOp,
+    Graph,
 }
 
 impl NodeKind {
@@ -70,6 +76,7 @@ impl NodeKind {
             Self::MemAlloc => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC,
             Self::MemFree => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
             Self::BatchMemOp => CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+            Self::Graph => CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH,
         }
     }
 }
@@ -80,11 +87,12 @@ impl State {
         &mut self,
         graph: Key<Graph>,
         kind: NodeKind,
+        deed: Deed,
         after: Vec<Key<GraphNode>>,
         by: CallSite,
     ) -> Option<Key<GraphNode>> {
         self.graphs.get(graph)?;
-        let node = self.nodes.insert(by, GraphNode { graph, kind, after });
+        let node = self.nodes.insert(by, GraphNode { graph, kind, deed, after });
         self.graphs.get_mut(graph)?.nodes.push(node);
         Some(node)
     }

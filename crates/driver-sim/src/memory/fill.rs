@@ -2,6 +2,8 @@
 //!
 //! Source: CUDA Driver API 13.x, "Memory Management", "API synchronization behavior".
 
+use std::sync::Arc;
+
 use cuhold_driver_sys::ffi::*;
 
 use super::copy::{Extent, Side};
@@ -81,7 +83,7 @@ fn fill(
     let planned = turn.state.memory.plan_fill(extent, side, value.pattern, asker);
     let fill = planned.map_err(|refusal| turn.refuse_plan(refusal))?;
     let waits = blocking && fill.blocks(&turn.state.memory);
-    let work = Work::OnState(Box::new(move |state| fill.run(state)));
+    let work = Work::OnState(Arc::new(move |state| fill.run(state)));
     let point = turn.enqueue_after(target, NodeKind::Memset, work, &[])?;
     if waits { turn.complete_point(point) } else { Ok(()) }
 }

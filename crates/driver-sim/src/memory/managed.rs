@@ -5,6 +5,8 @@
 
 #![expect(unsafe_code, reason = "a location is a union")]
 
+use std::sync::Arc;
+
 use cuhold_driver_sys::ffi::*;
 
 use super::{
@@ -132,11 +134,11 @@ pub(crate) fn prefetch_v2(
     let spot = turn.placed(location)?;
     let id = turn.state.memory.space.at(base).map(|found| found.id);
     let sent = pages(address - base, count as u64);
-    let work = Work::OnState(Box::new(move |state| {
+    let work = Work::OnState(Arc::new(move |state| {
         // Nothing is moved, so that memory that was freed meanwhile does no harm.
         let found = state.memory.space.at_mut(base).filter(|found| Some(found.id) == id);
         if let Some(found) = found {
-            found.advised.change(sent, |page| page.sent_to = spot);
+            found.advised.change(sent.clone(), |page| page.sent_to = spot);
         }
         Ok(())
     }));

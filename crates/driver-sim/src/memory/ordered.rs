@@ -7,6 +7,8 @@
 //!
 //! Source: CUDA Driver API 13.x, "Stream Ordered Memory Allocator".
 
+use std::sync::Arc;
+
 use cuhold_driver_sys::ffi::*;
 
 use super::{
@@ -110,7 +112,7 @@ pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUst
     let number = target.queue.number();
     turn.begin_free(address, number)?;
     let by = turn.site;
-    let work = Work::OnState(Box::new(move |state| {
+    let work = Work::OnState(Arc::new(move |state| {
         state.memory.execute_free(address, number, by);
         Ok(())
     }));

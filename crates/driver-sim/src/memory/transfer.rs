@@ -4,6 +4,8 @@
 
 #![expect(unsafe_code, reason = "pageable memory is reached through the caller's pointers")]
 
+use std::sync::Arc;
+
 use cuhold_driver_sys::ffi::*;
 
 use super::{
@@ -105,7 +107,7 @@ pub(super) fn enqueue(turn: &mut Turn<'_>, target: Target, copy: Copy, form: For
         Form::Blocking => copy.blocks(&turn.state.memory),
         Form::Async => copy.is_on_host(&turn.state.memory),
     };
-    let work = Work::OnState(Box::new(move |state| copy.run(state)));
+    let work = Work::OnState(Arc::new(move |state| copy.run(state)));
     let point = turn.enqueue_after(target, NodeKind::Memcpy, work, &[])?;
     if waits { turn.complete_point(point) } else { Ok(()) }
 }

@@ -10,6 +10,8 @@
     reason = "operations of a batch are unions, and host memory is reached by its address"
 )]
 
+use std::sync::Arc;
+
 use cuhold_driver_sys::ffi::*;
 
 use super::{
@@ -20,7 +22,7 @@ use super::{
 };
 use crate::{
     audit::CallSite,
-    graph::NodeKind,
+    graph::{Deed, NodeKind},
     queue::Work,
     stream::Target,
     world::{Answer, Out, State, Turn},
@@ -222,7 +224,7 @@ impl Turn<'_> {
             return Err(CUresult::INVALID_VALUE);
         }
         let (cell, value) = (self.plan(target, wanted)?, wanted.value);
-        Ok(Work::OnState(Box::new(move |state| {
+        Ok(Work::OnState(Arc::new(move |state| {
             if let Err(misplaced) = state.memory.cell_is_there(cell) {
                 return fault_at(state, Some(cell.origin), misplaced, cell.by);
             }
@@ -322,8 +324,8 @@ pub(crate) fn batch(
         .iter()
         .map(|operation| turn.batch_work(target, operation))
         .collect::<Result<Vec<_>, _>>()?;
-    if turn.capture_instead(target, NodeKind::BatchMemOp)? {
-        return Ok(());
+    if let Some(place) = turn.captured_place(target)? {
+        return turn.add_captured(target, place, NodeKind::BatchMemOp, Deed::Works(works));
     }
     for work in works {
         turn.submit(target, work, &[]);

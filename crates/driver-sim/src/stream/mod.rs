@@ -16,7 +16,7 @@ pub(crate) use host::{add_callback, launch_host, launch_host_v2};
 
 use crate::{
     context::{Context, GREATEST_PRIORITY, LEAST_PRIORITY},
-    graph::NodeKind,
+    graph::{Deed, NodeKind},
     queue::{Ordering, Point, QueueId, Work},
     world::{Absent, Answer, Ending, Grave, Key, Out, Turn},
 };
@@ -55,11 +55,11 @@ impl Turn<'_> {
     pub(crate) fn stream(&mut self, raw: CUstream) -> Result<Target, CUresult> {
         let default = match raw.addr() {
             0 | 1 => {
-                let context = self.current()?;
+                let context = self.current_view()?;
                 self.state.legacy_stream(context).map(|stream| (context, stream))
             }
             2 => {
-                let (context, thread) = (self.current()?, self.thread);
+                let (context, thread) = (self.current_view()?, self.thread);
                 self.state.per_thread_stream(context, thread).map(|stream| (context, stream))
             }
             _ => return self.created_stream(raw),
@@ -100,8 +100,30 @@ impl Turn<'_> {
         }
     }
 
-    /// Puts work on a stream, or a node into the graph if the stream is captured: then `work` is dropped, since
-    /// captured work runs when a graph is launched.
+    /// Makes a stream in a context.
+    pub(crate) fn new_stream(
+        &mut self,
+        context: Key<Context>,
+        flags: c_uint,
+        priority: c_int,
+    ) -> CUstream {
+        let ordering = if flags == 0 { Ordering::Blocking } else { Ordering::NonBlocking };
+        let site = self.site;
+        let state = &mut *self.state;
+        state.stream_ids += 1;
+        let stream = Stream {
+            context,
+            queue: state.open_queue(context, ordering),
+            flags,
+            priority: clamped(priority),
+            id: state.stream_ids,
+            attributes: attribute::Attributes::NEW,
+        };
+        CUstream::from_addr(state.streams.insert(site, stream).raw())
+    }
+
+    /// Puts work on a stream, or a node into the graph if the stream is captured: then `work` is done when the graph is
+    /// launched.
     pub(crate) fn enqueue(&mut self, to: Target, node: NodeKind, work: Work) -> Answer {
         self.enqueue_after(to, node, work, &[]).map(|_point| ())
     }
@@ -115,7 +137,8 @@ impl Turn<'_> {
         after: &[Point],
     ) -> Result<Option<Point>, CUresult> {
         self.not_lost()?;
-        if self.capture_instead(to, node)? {
+        if let Some(place) = self.captured_place(to)? {
+            self.add_captured(to, place, node, Deed::of(node, work))?;
             return Ok(None);
         }
         Ok(Some(self.submit(to, work, after)))
@@ -156,21 +179,9 @@ pub(crate) fn create_with_priority(
     if flags & !CUstream_flags::CU_STREAM_NON_BLOCKING.0 != 0 {
         return Err(CUresult::INVALID_VALUE);
     }
-    let context = turn.current()?;
+    let context = turn.current_view()?;
     turn.not_lost()?;
-    let ordering = if flags == 0 { Ordering::Blocking } else { Ordering::NonBlocking };
-    let site = turn.site;
-    let state = &mut *turn.state;
-    state.stream_ids += 1;
-    let stream = Stream {
-        context,
-        queue: state.open_queue(context, ordering),
-        flags,
-        priority: clamped(priority),
-        id: state.stream_ids,
-        attributes: attribute::Attributes::NEW,
-    };
-    out.write(CUstream::from_addr(state.streams.insert(site, stream).raw()));
+    out.write(turn.new_stream(context, flags, priority));
     Ok(())
 }
 
@@ -243,7 +254,7 @@ pub(crate) fn context(turn: &mut Turn<'_>, stream: CUstream, pctx: Out<CUcontext
     Ok(())
 }
 
-/// There are no green contexts in the simulator: the second answer is always null.
+/// Of a green context's stream: the primary context, and the green one.
 pub(crate) fn context_v2(
     turn: &mut Turn<'_>,
     stream: CUstream,
@@ -251,8 +262,9 @@ pub(crate) fn context_v2(
     green: Out<CUgreenCtx>,
 ) -> Answer {
     let pctx = pctx.required()?;
-    pctx.write(CUcontext::from_addr(turn.stream(stream)?.context.raw()));
-    green.write(CUgreenCtx::NULL);
+    let context = turn.stream(stream)?.context;
+    pctx.write(CUcontext::from_addr(turn.state.owner_of(context).raw()));
+    green.write(turn.green_of(context));
     Ok(())
 }
 

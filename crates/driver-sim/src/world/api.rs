@@ -7,7 +7,7 @@
 use cuhold_driver_sys::{Call, DriverApi, Life, ffi::*};
 
 use super::{Argument, World};
-use crate::{capture, code, context, device, driver, event, graph, log, memory, stream};
+use crate::{capture, code, context, device, driver, event, graph, green, log, memory, stream};
 
 macro_rules! simulated {
     ($($topic:ident $(:: $part:ident)+ = $call:ident ($($argument:ident : $type:ty),* $(,)?);)*) => {
@@ -113,6 +113,27 @@ simulated! {
     context::enable_peer = cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
     context::disable_peer = cuCtxDisablePeerAccess(peer: CUcontext);
 
+    // Green contexts
+    green::device_resource = cuDeviceGetDevResource(dev: CUdevice, resource: *mut CUdevResource,
+        kind: CUdevResourceType);
+    green::context_resource = cuCtxGetDevResource(ctx: CUcontext, resource: *mut CUdevResource,
+        kind: CUdevResourceType);
+    green::green_resource = cuGreenCtxGetDevResource(green: CUgreenCtx, resource: *mut CUdevResource,
+        kind: CUdevResourceType);
+    green::split_by_count = cuDevSmResourceSplitByCount(result: *mut CUdevResource, groups: *mut c_uint,
+        input: *const CUdevResource, rest: *mut CUdevResource, flags: c_uint, least: c_uint);
+    green::generate_desc = cuDevResourceGenerateDesc(out: *mut CUdevResourceDesc, resources: *mut CUdevResource,
+        count: c_uint);
+    green::create = cuGreenCtxCreate(out: *mut CUgreenCtx, desc: CUdevResourceDesc, dev: CUdevice, flags: c_uint);
+    green::destroy = cuGreenCtxDestroy(green: CUgreenCtx);
+    green::id = cuGreenCtxGetId(green: CUgreenCtx, id: *mut c_ulonglong);
+    green::stream_create = cuGreenCtxStreamCreate(out: *mut CUstream, green: CUgreenCtx, flags: c_uint,
+        priority: c_int);
+    green::record_event = cuGreenCtxRecordEvent(green: CUgreenCtx, event: CUevent);
+    green::wait_event = cuGreenCtxWaitEvent(green: CUgreenCtx, event: CUevent);
+    green::view = cuCtxFromGreenCtx(out: *mut CUcontext, green: CUgreenCtx);
+    green::of_stream = cuStreamGetGreenCtx(stream: CUstream, out: *mut CUgreenCtx);
+
     // Streams
     stream::create = cuStreamCreate(out: *mut CUstream, flags: c_uint);
     stream::create_with_priority = cuStreamCreateWithPriority(out: *mut CUstream, flags: c_uint, priority: c_int);
@@ -187,6 +208,14 @@ simulated! {
     graph::root_nodes = cuGraphGetRootNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
     graph::nodes = cuGraphGetNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
     graph::node_type = cuGraphNodeGetType(node: CUgraphNode, kind: *mut CUgraphNodeType);
+    graph::instantiate = cuGraphInstantiate_v2(out: *mut CUgraphExec, graph: CUgraph, error_node: *mut CUgraphNode,
+        log: *mut c_char, room: usize);
+    graph::instantiate_with_params = cuGraphInstantiateWithParams(out: *mut CUgraphExec, graph: CUgraph,
+        params: *mut CUDA_GRAPH_INSTANTIATE_PARAMS);
+    graph::exec_destroy = cuGraphExecDestroy(exec: CUgraphExec);
+    graph::exec_flags = cuGraphExecGetFlags(exec: CUgraphExec, flags: *mut cuuint64_t);
+    graph::upload = cuGraphUpload(exec: CUgraphExec, stream: CUstream);
+    graph::launch = cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
     graph::user_object_create = cuUserObjectCreate(out: *mut CUuserObject, data: *mut c_void, destroy: CUhostFn,
         count: c_uint, flags: c_uint);
     graph::user_object_retain = cuUserObjectRetain(object: CUuserObject, count: c_uint);
@@ -347,6 +376,16 @@ simulated! {
     code::kernel_set_attribute = cuKernelSetAttribute(attribute: CUfunction_attribute, value: c_int,
         kernel: CUkernel, dev: CUdevice);
     code::kernel_set_cache_config = cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice);
+
+    // Link
+    code::link_create = cuLinkCreate_v2(count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void,
+        out: *mut CUlinkState);
+    code::link_add_data = cuLinkAddData_v2(state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize,
+        name: *const c_char, count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void);
+    code::link_add_file = cuLinkAddFile_v2(state: CUlinkState, kind: CUjitInputType, path: *const c_char,
+        count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void);
+    code::link_complete = cuLinkComplete(state: CUlinkState, cubin: *mut *mut c_void, size: *mut usize);
+    code::link_destroy = cuLinkDestroy(state: CUlinkState);
 
     // Launch and occupancy
     code::launch = cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,

@@ -212,8 +212,15 @@ impl Turn<'_> {
         Err(status)
     }
 
-    /// The calling thread's current context: `INVALID_CONTEXT` if there is none, `CONTEXT_IS_DESTROYED` if it ended.
+    /// The context that owns what the calling thread makes: the current one, or where that is a green context's view
+    /// the primary context. `INVALID_CONTEXT` if there is none, `CONTEXT_IS_DESTROYED` if it ended.
     pub(crate) fn current(&mut self) -> Result<Key<Context>, CUresult> {
+        let key = self.current_view()?;
+        Ok(self.state.owner_of(key))
+    }
+
+    /// The calling thread's current context as it is, a green context's view included.
+    pub(crate) fn current_view(&mut self) -> Result<Key<Context>, CUresult> {
         let raw = self.state.threads.current(self.thread);
         if raw.is_null() {
             return Err(CUresult::INVALID_CONTEXT);

@@ -59,6 +59,15 @@ impl<T> Out<T> {
         }
     }
 
+    /// The place of an element of an array.
+    ///
+    /// # Safety
+    /// The pointer isn't null, and the caller's array has this element.
+    pub(crate) unsafe fn nth(self, index: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { self.0.add(index) })
+    }
+
     /// Writes `values` to consecutive places.
     ///
     /// # Safety
@@ -194,4 +203,5 @@ as_they_are! {
     CUfunction_attribute CUpointer_attribute CUmemPool_attribute CUgraphMem_attribute CUmemAllocationType CUmemAllocationHandleType
     CUhostFn CUlogsCallback CUlogsCallbackHandle CUmem_advise CUmem_range_attribute CUstreamCallback CUoccupancyB2DSize CUstreamAttrID
     CUipcEventHandle CUipcMemHandle CUmemLocation
+    CUgreenCtx CUdevResourceDesc CUdevResourceType CUgraphExec CUlinkState CUjitInputType
 }

@@ -12,7 +12,8 @@ use crate::{
     device::Device,
     driver::Texts,
     event::Event,
-    graph::{Graph, GraphNode, UserObject},
+    graph::{Graph, GraphExec, GraphNode, UserObject},
+    green::{Desc, GreenContext},
     log::Log,
     memory::Memory,
     options::SimOptions,
@@ -35,6 +36,10 @@ pub(crate) struct UserData(pub(crate) *mut c_void);
 // SAFETY: the pointer is never followed on this side; by the promise *calls back* the caller's function may be called
 // with it on any thread.
 unsafe impl Send for UserData {}
+
+#[expect(unsafe_code, reason = "a pointer isn't Sync by itself")]
+// SAFETY: as above; sharing it is sharing an integer.
+unsafe impl Sync for UserData {}
 
 impl fmt::Debug for UserData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,9 +75,15 @@ pub(crate) struct State {
     pub(crate) captures: Captures,
     pub(crate) graphs: Table<Graph>,
     pub(crate) nodes: Table<GraphNode>,
+    pub(crate) execs: Table<GraphExec>,
     pub(crate) user_objects: Table<UserObject>,
     /// References to user objects, by handle, that graphs held which ended in the call in progress.
     pub(crate) user_references: Vec<(usize, u64)>,
+    pub(crate) greens: Table<GreenContext>,
+    /// Descriptions of resources, which are never ended.
+    pub(crate) descs: Table<Desc>,
+    /// How often multiprocessors were split.
+    pub(crate) splits: u64,
     pub(crate) memory: Memory,
     pub(crate) code: Code,
     pub(crate) texts: Texts,
@@ -108,8 +119,12 @@ impl State {
             captures: Captures::default(),
             graphs: Table::new(ObjectKind::Graph, reuse),
             nodes: Table::new(ObjectKind::GraphNode, reuse),
+            execs: Table::new(ObjectKind::GraphExec, reuse),
             user_objects: Table::new(ObjectKind::UserObject, reuse),
             user_references: Vec::new(),
+            greens: Table::new(ObjectKind::GreenContext, reuse),
+            descs: Table::new(ObjectKind::ResourceDesc, false),
+            splits: 0,
             memory: Memory::new(&options),
             code: Code::new(&options),
             texts: Texts::default(),

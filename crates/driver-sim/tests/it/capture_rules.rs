@@ -279,7 +279,10 @@ fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>> {
         Call::cuCtxDisablePeerAccess => {
             call!(sim, cuCtxDisablePeerAccess(primary(sim, 1)))
         }
-        _ => return crate::memory::make_unsafe_call(sim, unsafe_one, other),
+        _ => {
+            return crate::memory::make_unsafe_call(sim, unsafe_one, other)
+                .or_else(|| crate::graph_exec::make_unsafe_call(sim, unsafe_one, other));
+        }
     })
 }
 

@@ -99,8 +99,8 @@ fn a_form_newer_than_the_driver_is_missing() {
 #[test]
 fn what_is_not_simulated_is_missing() {
     let sim = sim();
-    assert!(!Sim::simulated().contains(&Call::cuGreenCtxDestroy));
-    assert_eq!(call!(sim, cuGreenCtxDestroy(CUgreenCtx::NULL)), Err(CUresult::MISSING));
+    assert!(!Sim::simulated().contains(&Call::cuGraphDestroyNode));
+    assert_eq!(call!(sim, cuGraphDestroyNode(CUgraphNode::NULL)), Err(CUresult::MISSING));
 }
 
 #[test]

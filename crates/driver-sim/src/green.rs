@@ -196,6 +196,7 @@ pub(crate) fn green_resource(
 }
 
 /// Counts off as many parts as are asked for and fit; with a null array only says how many fit.
+#[expect(clippy::too_many_arguments, reason = "C's arguments")]
 pub(crate) fn split_by_count(
     turn: &mut Turn<'_>,
     result: Out<CUdevResource>,

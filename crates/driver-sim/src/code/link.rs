@@ -49,6 +49,7 @@ struct Input {
 #[derive(Debug, Default)]
 struct KeptLogs(Logs);
 
+#[expect(clippy::non_send_fields_in_send_ty, reason = "pointers of the caller; see below")]
 // SAFETY: the pointers are followed only during calls on the state, by their caller's promise; the world is locked then.
 unsafe impl Send for KeptLogs {}
 
@@ -186,6 +187,7 @@ pub(crate) fn link_add_data(
     turn.log_link(key, answer)
 }
 
+#[expect(clippy::too_many_arguments, reason = "C's arguments")]
 pub(crate) fn link_add_file(
     turn: &mut Turn<'_>,
     state: CUlinkState,

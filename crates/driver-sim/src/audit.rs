@@ -73,6 +73,13 @@ object_kinds! {
     GreenContext "green context";
     ResourceDesc "description of device resources";
     LinkState "link state";
+    Array "array";
+    MipmappedArray "mipmapped array";
+    Texture "texture";
+    Surface "surface";
+    GraphicsResource "graphics resource";
+    ExternalMemory "piece of external memory";
+    ExternalSemaphore "external semaphore";
 }
 
 /// A rule that the caller broke. On a real driver most of these crash, or are undefined.

@@ -24,13 +24,15 @@
 //! - What the real driver does on a stale handle: it may crash or take it for another object. [`SimOptions`] can make
 //!   handles be reused; a stale one then names the new object, as there.
 //! - Other processes: what is exported for them can't be opened.
-//! - Arrays, textures, graphics, external memory, virtual memory; graphs with memory or external event nodes can't be
-//!   made executable.
+//! - Virtual memory; graphs with memory or external event nodes can't be made executable.
 //! - What a linker does: linked PTX is PTX again, put together.
+//! - What kernels sample from textures.
+//! - Other APIs: what comes from them is planted, as by [`Sim::plant_external_memory`].
 //!
 //! Start reading at [`Sim`], then the modules `world` (the turn that each call takes), `queue` and `run` (asynchrony),
 //! `capture` (what captures forbid).
 
+mod array;
 mod audit;
 mod capture;
 mod code;
@@ -38,6 +40,7 @@ mod context;
 mod device;
 mod driver;
 mod event;
+mod external;
 mod graph;
 mod green;
 mod log;
@@ -47,6 +50,7 @@ mod queue;
 mod run;
 mod sim;
 mod stream;
+mod texture;
 mod world;
 
 pub use audit::{CallSite, Leak, ObjectKind, Violation, ViolationKind};

@@ -151,6 +151,39 @@ impl Sim {
         drop(before);
     }
 
+    /// Puts memory there that another API would have exported and this driver imported in a context, and gives its
+    /// handle; null where the context isn't live. It is ended as imported memory is.
+    #[must_use]
+    pub fn plant_external_memory(&self, context: CUcontext, size_bytes: u64) -> CUexternalMemory {
+        let mut turn = self.shared.world.turn(Call::cuImportExternalMemory);
+        turn.plant_memory(context, size_bytes)
+    }
+
+    /// The same for a semaphore: a counter, 0 at first, that signals set and waits wait for.
+    #[must_use]
+    pub fn plant_external_semaphore(&self, context: CUcontext) -> CUexternalSemaphore {
+        self.shared.world.turn(Call::cuImportExternalSemaphore).plant_semaphore(context)
+    }
+
+    /// Sets a planted semaphore's counter, as the other API would.
+    pub fn signal_external_semaphore(&self, semaphore: CUexternalSemaphore, value: u64) {
+        self.shared
+            .world
+            .turn(Call::cuSignalExternalSemaphoresAsync)
+            .signal_planted(semaphore, value);
+    }
+
+    /// The same for a buffer of a graphics API, zeroed.
+    #[must_use]
+    pub fn plant_graphics_buffer(
+        &self,
+        context: CUcontext,
+        size_bytes: usize,
+    ) -> CUgraphicsResource {
+        let mut turn = self.shared.world.turn(Call::cuGraphicsGLRegisterBuffer);
+        turn.plant_graphics(context, size_bytes)
+    }
+
     /// The violations so far, oldest first; of very many the first ten thousand.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
@@ -194,6 +227,10 @@ impl Sim {
             .chain(state.user_objects.leaks())
             .chain(state.log.leaks())
             .chain(state.memory.leaks())
+            .chain(state.arrays.leaks())
+            .chain(state.textures.textures.leaks())
+            .chain(state.textures.surfaces.leaks())
+            .chain(state.external.leaks())
             .chain(state.code.leaks())
             .collect()
     }
@@ -206,6 +243,10 @@ impl Sim {
         streams
             .chain(state.events.gone_with_context())
             .chain(state.memory.gone_with_context())
+            .chain(state.arrays.gone_with_context())
+            .chain(state.textures.textures.gone_with_context())
+            .chain(state.textures.surfaces.gone_with_context())
+            .chain(state.external.gone_with_context())
             .chain(state.code.gone_with_context())
             .collect()
     }

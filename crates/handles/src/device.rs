@@ -6,14 +6,12 @@
 
 use crate::{
     context::Context,
-    current::Current,
     driver::{Driver, Primaries},
     error::{Error, Refused, Result},
     event::{Event, EventOptions},
     image::Image,
     library::Library,
     resource::Closed,
-    scope,
     stream::{Stream, StreamOptions},
 };
 use cuhold_driver_sys::{Calls, Failure, ffi::*};
@@ -190,7 +188,7 @@ impl Device {
 
     /// As [`Context::new_stream`], in the primary context.
     ///
-    /// Calls `cuStreamCreateWithPriority`; `cuStreamDestroy` where it is undone.
+    /// Calls `cuStreamCreateWithPriority`.
     ///
     /// # Errors
     /// As [`Stream::with_options`].
@@ -200,7 +198,7 @@ impl Device {
 
     /// Makes a stream in the primary context.
     ///
-    /// Calls `cuStreamCreateWithPriority`; `cuStreamDestroy` where it is undone.
+    /// Calls `cuStreamCreateWithPriority`.
     ///
     /// # Errors
     /// As [`Stream::with_options`].
@@ -218,7 +216,7 @@ impl Device {
 
     /// Makes an event in the primary context.
     ///
-    /// Calls `cuEventCreate`; `cuEventDestroy` where it is undone.
+    /// Calls `cuEventCreate`.
     ///
     /// # Errors
     /// As [`Event::with_options`].
@@ -247,8 +245,7 @@ impl Device {
     }
 
     /// Makes the primary context current on this thread, and keeps it for the life of the driver: a context that ended
-    /// while current would be a stale pointer. One call, so a failure leaves the former context current; where the driver
-    /// carried it out all the same, the error says so.
+    /// while current would be a stale pointer. One call, so a failure leaves the former context current.
     ///
     /// Together with [`with_current`](Self::with_current) this is the only operation that changes what is current.
     ///
@@ -262,15 +259,8 @@ impl Device {
         // Never left again, so the driver keeps it to its end.
         Primaries::acquire(driver, self.raw())?;
         // SAFETY: *handles*: live as long as the driver, which keeps it.
-        unsafe { driver.callable()?.cuCtxSetCurrent(self.context.as_raw()) }.map_err(|failure| {
-            match scope::ask(driver.calls()) {
-                now if now == Current::of(self.context.as_raw()) => {
-                    driver.error(failure).with_current(now).with_completed(1)
-                }
-                now @ Current::Unknown(_) => driver.error(failure).with_current(now),
-                _ => driver.error(failure),
-            }
-        })
+        unsafe { driver.callable()?.cuCtxSetCurrent(self.context.as_raw()) }
+            .map_err(|failure| driver.error(failure))
     }
 
     /// As [`Context::with_current`], with the primary context.

@@ -52,16 +52,12 @@ pub struct EventOptions {
 
 impl EventOptions {
     /// With timing.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub fn timing() -> Self {
         Self { timing: true, ..Self::default() }
     }
 
     /// A thread that waits blocks instead of spinning.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub fn blocking(mut self) -> Self {
         self.blocking_sync = true;
@@ -76,7 +72,6 @@ impl EventOptions {
 }
 
 /// A CUDA event. Clones are the same event; it ends with the last of them, also while work that it marks is pending.
-/// Its drop calls `cuEventDestroy`.
 ///
 /// # Examples
 /// ```
@@ -96,7 +91,7 @@ pub struct Event(Handle<EventRes>);
 impl Event {
     /// Makes an event in the context.
     ///
-    /// Calls `cuEventCreate`; `cuEventDestroy` where it is undone.
+    /// Calls `cuEventCreate`.
     ///
     /// # Errors
     /// The call's failure, or that of making the context current and the caller's again.

@@ -135,6 +135,9 @@ impl State {
         for event in self.events.keys(|event| event.context == key) {
             self.events.remove(event, by, gone);
         }
+        self.end_context_in_arrays(key, by);
+        self.end_context_in_textures(key);
+        self.end_context_in_external(key, by);
         self.end_context_in_memory(key, by);
         self.end_context_in_code(key, by);
         let Some(primary) = self.contexts.get(key).map(|context| context.is_primary) else {

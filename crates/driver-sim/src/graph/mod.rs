@@ -61,6 +61,8 @@ pub(crate) enum NodeKind {
     MemFree,
     BatchMemOp,
     Graph,
+    SemaphoreSignal,
+    SemaphoreWait,
 }
 
 impl NodeKind {
@@ -77,6 +79,8 @@ impl NodeKind {
             Self::MemFree => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
             Self::BatchMemOp => CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
             Self::Graph => CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH,
+            Self::SemaphoreSignal => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL,
+            Self::SemaphoreWait => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT,
         }
     }
 }

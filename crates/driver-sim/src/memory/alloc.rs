@@ -133,9 +133,11 @@ pub(crate) fn free(turn: &mut Turn<'_>, address: CUdeviceptr) -> Answer {
             turn.state.memory.execute_free(address, 0, by);
             Ok(())
         }
-        Origin::Host(..) | Origin::Registered(_) | Origin::Module(..) | Origin::Graph(_) => {
-            Err(CUresult::INVALID_VALUE)
-        }
+        Origin::Host(..)
+        | Origin::Registered(_)
+        | Origin::Module(..)
+        | Origin::Graph(_)
+        | Origin::Behind(_) => Err(CUresult::INVALID_VALUE),
     }
 }
 

@@ -11,7 +11,10 @@ use super::{
     page_locked::address_of,
     transfer::{Form, Request, enqueue, plan, transfer},
 };
-use crate::world::{Answer, In, Out, Turn};
+use crate::{
+    array::Part,
+    world::{Answer, In, Out, Turn},
+};
 
 /// A pitch is never larger, in bytes (an attribute of the device).
 const PITCH_MAX: usize = c_int::MAX as usize;
@@ -21,6 +24,7 @@ struct Plane {
     kind: CUmemorytype,
     host: u64,
     device: u64,
+    array: CUarray,
     /// Where the box begins: bytes, rows, slices.
     at: [usize; 3],
     pitch: usize,
@@ -30,12 +34,18 @@ struct Plane {
 
 impl Plane {
     /// The pitch doesn't matter for a single row, nor the height for a single slice; else they must hold what is copied.
-    fn side(&self, width: usize, rows: usize, slices: usize) -> Result<(Side, Expect), CUresult> {
+    fn side(
+        &self,
+        turn: &mut Turn<'_>,
+        [width, rows, slices]: [usize; 3],
+    ) -> Result<(Side, Expect), CUresult> {
         let (base, expect) = match self.kind {
             CUmemorytype::CU_MEMORYTYPE_HOST => (self.host, Expect::Any),
             CUmemorytype::CU_MEMORYTYPE_DEVICE => (self.device, Expect::Device),
             CUmemorytype::CU_MEMORYTYPE_UNIFIED => (self.device, Expect::Any),
-            CUmemorytype::CU_MEMORYTYPE_ARRAY => return Err(CUresult::MISSING),
+            CUmemorytype::CU_MEMORYTYPE_ARRAY => {
+                return array_side(turn, self.array, self.at, [width, rows, slices]);
+            }
             _ => return Err(CUresult::INVALID_VALUE),
         };
         let [x, y, z] = self.at;
@@ -62,6 +72,65 @@ impl Plane {
     }
 }
 
+/// A part of an array. The array's own rows say how far apart they are.
+fn array_side(
+    turn: &mut Turn<'_>,
+    array: CUarray,
+    at: [usize; 3],
+    size: [usize; 3],
+) -> Result<(Side, Expect), CUresult> {
+    let placed = turn.array_part(array, Part { at, size })?;
+    let (pitch_bytes, slice_bytes) = (placed.pitch_bytes, placed.slice_bytes);
+    Ok((Side { address: placed.address, pitch_bytes, slice_bytes }, Expect::Device))
+}
+
+/// A copy between an array of one row and the host. Others aren't copied so (documented).
+fn line_side(
+    turn: &mut Turn<'_>,
+    array: CUarray,
+    offset: usize,
+    count: usize,
+) -> Result<(Side, Expect), CUresult> {
+    if !turn.is_line(array)? {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    array_side(turn, array, [offset, 0, 0], [count, 1, 1])
+}
+
+pub(crate) fn host_to_array(
+    turn: &mut Turn<'_>,
+    array: CUarray,
+    offset: usize,
+    source: In<c_void>,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    let request = Request {
+        extent: Extent::row(count as u64),
+        source: (Side::linear(address_of(source.as_ptr())), Expect::Any),
+        destination: line_side(turn, array, offset, count)?,
+        names_contexts: false,
+    };
+    transfer(turn, stream, request, Form::Async)
+}
+
+pub(crate) fn array_to_host(
+    turn: &mut Turn<'_>,
+    destination: Out<c_void>,
+    array: CUarray,
+    offset: usize,
+    count: usize,
+    stream: CUstream,
+) -> Answer {
+    let request = Request {
+        extent: Extent::row(count as u64),
+        source: line_side(turn, array, offset, count)?,
+        destination: (Side::linear(address_of(destination.as_ptr())), Expect::Any),
+        names_contexts: false,
+    };
+    transfer(turn, stream, request, Form::Async)
+}
+
 pub(crate) fn copy_2d_async(
     turn: &mut Turn<'_>,
     copy: In<CUDA_MEMCPY2D>,
@@ -72,6 +141,7 @@ pub(crate) fn copy_2d_async(
         kind: c.srcMemoryType,
         host: address_of(c.srcHost),
         device: c.srcDevice,
+        array: c.srcArray,
         at: [c.srcXInBytes, c.srcY, 0],
         pitch: c.srcPitch,
         height: 0,
@@ -80,6 +150,7 @@ pub(crate) fn copy_2d_async(
         kind: c.dstMemoryType,
         host: address_of(c.dstHost),
         device: c.dstDevice,
+        array: c.dstArray,
         at: [c.dstXInBytes, c.dstY, 0],
         pitch: c.dstPitch,
         height: 0,
@@ -97,6 +168,7 @@ pub(crate) fn copy_3d_async(
         kind: c.srcMemoryType,
         host: address_of(c.srcHost),
         device: c.srcDevice,
+        array: c.srcArray,
         at: [c.srcXInBytes, c.srcY, c.srcZ],
         pitch: c.srcPitch,
         height: c.srcHeight,
@@ -105,6 +177,7 @@ pub(crate) fn copy_3d_async(
         kind: c.dstMemoryType,
         host: address_of(c.dstHost),
         device: c.dstDevice,
+        array: c.dstArray,
         at: [c.dstXInBytes, c.dstY, c.dstZ],
         pitch: c.dstPitch,
         height: c.dstHeight,
@@ -115,13 +188,14 @@ pub(crate) fn copy_3d_async(
 fn transfer_box(
     turn: &mut Turn<'_>,
     [source, destination]: [Plane; 2],
-    [width, rows, slices]: [usize; 3],
+    size: [usize; 3],
     stream: CUstream,
 ) -> Answer {
+    let [width, rows, slices] = size;
     let request = Request {
         extent: Extent { width_bytes: width as u64, rows: rows as u64, slices: slices as u64 },
-        source: source.side(width, rows, slices)?,
-        destination: destination.side(width, rows, slices)?,
+        source: source.side(turn, size)?,
+        destination: destination.side(turn, size)?,
         names_contexts: false,
     };
     transfer(turn, stream, request, Form::Async)

@@ -36,7 +36,9 @@ use cuhold_driver_sys::{CUresult, Call};
 pub(crate) use self::{
     alloc::{address_range, allocate, allocate_managed, allocate_pitch, free, info},
     attribute::{attribute, attributes, set_attribute},
-    boxed::{copy_2d_async, copy_3d_async, copy_batch, copy_batch_v2},
+    boxed::{
+        array_to_host, copy_2d_async, copy_3d_async, copy_batch, copy_batch_v2, host_to_array,
+    },
     fill::{
         fill_2d_d8, fill_2d_d16, fill_2d_d32, fill_async_d8, fill_async_d16, fill_async_d32,
         fill_d8, fill_d32,
@@ -127,7 +129,9 @@ impl Memory {
         let allocations = self
             .space
             .iter()
-            .filter(|a| !matches!(a.origin, Origin::Module(..) | Origin::Graph(_)))
+            .filter(|a| {
+                !matches!(a.origin, Origin::Module(..) | Origin::Graph(_) | Origin::Behind(_))
+            })
             .filter(|a| a.free_enqueued.is_none())
             .map(|a| Leak::new(a.origin.kind(), a.base, a.made));
         let pools = self.pools.leaks().filter(|leak| {
@@ -142,7 +146,7 @@ impl Memory {
         let freed = self.space.freed();
         freed
             .filter(|freed| matches!(freed.grave.ending, Ending::GoneWithContext(_)))
-            .filter(|freed| !matches!(freed.origin, Origin::Module(..)))
+            .filter(|freed| !matches!(freed.origin, Origin::Module(..) | Origin::Behind(_)))
             .map(|freed| Leak::new(freed.origin.kind(), freed.base, freed.grave.made))
     }
 
@@ -223,6 +227,33 @@ impl Memory {
         Ok(base)
     }
 
+    /// Allocates what lies behind an array or an object of another API.
+    pub(crate) fn add_behind(
+        &mut self,
+        context: Key<Context>,
+        device: usize,
+        size_bytes: u64,
+        made: CallSite,
+    ) -> Result<u64, CUresult> {
+        self.add_device(Request { size_bytes, origin: Origin::Behind(context), device, made })
+    }
+
+    /// Ends what lies behind an object that ends.
+    pub(crate) fn remove_behind(&mut self, base: u64, by: CallSite) {
+        drop(self.remove(base, by, Ending::Destroyed));
+    }
+
+    /// Maps memory of another API: an allocation of the context, to be freed as any.
+    pub(crate) fn add_mapped(
+        &mut self,
+        context: Key<Context>,
+        device: usize,
+        size_bytes: u64,
+        made: CallSite,
+    ) -> Result<u64, CUresult> {
+        self.add_device(Request { size_bytes, origin: Origin::Device(context), device, made })
+    }
+
     /// Allocates from a pool for work of a stream, which `stream` is the number of.
     fn add_pooled(
         &mut self,
@@ -269,7 +300,7 @@ impl Memory {
     /// Takes an allocation out and gives its device or its pool what it held.
     fn remove(&mut self, base: u64, by: CallSite, ending: Ending) -> Option<Allocation> {
         let removed = self.space.remove(base, by, ending)?;
-        if let (Origin::Device(_), Some(device)) =
+        if let (Origin::Device(_) | Origin::Behind(_), Some(device)) =
             (removed.origin, self.devices.get_mut(removed.device))
         {
             let span = removed.size_bytes.checked_next_multiple_of(GRANULE_BYTES).unwrap_or(0);

@@ -271,6 +271,24 @@ impl Turn<'_> {
         }
     }
 
+    /// Writes a counter that no caller knows the address of, as a stream's work.
+    pub(crate) fn write_counter(&mut self, stream: CUstream, address: u64, value: u64) -> Answer {
+        let target = self.values_on(stream)?;
+        let flags = CUstreamWriteValue_flags::CU_STREAM_WRITE_VALUE_DEFAULT.0;
+        let wanted = Wanted { address, width: Width::Bits64, value, flags };
+        let work = self.write_work(target, wanted)?;
+        self.enqueue(target, NodeKind::SemaphoreSignal, work)
+    }
+
+    /// Waits, as a stream's work, until such a counter is at least so much.
+    pub(crate) fn await_counter(&mut self, stream: CUstream, address: u64, value: u64) -> Answer {
+        let target = self.values_on(stream)?;
+        let flags = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ.0;
+        let wanted = Wanted { address, width: Width::Bits64, value, flags };
+        let work = self.wait_work(target, wanted)?;
+        self.enqueue(target, NodeKind::SemaphoreWait, work)
+    }
+
     /// The stream that values are written or waited for on, ready to take work.
     fn values_on(&mut self, stream: CUstream) -> Result<Target, CUresult> {
         let target = self.stream(stream)?;

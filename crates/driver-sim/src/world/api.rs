@@ -7,7 +7,10 @@
 use cuhold_driver_sys::{Call, DriverApi, Life, ffi::*};
 
 use super::{Argument, World};
-use crate::{capture, code, context, device, driver, event, graph, green, log, memory, stream};
+use crate::{
+    array, capture, code, context, device, driver, event, external, graph, green, log, memory,
+    stream, texture,
+};
 
 macro_rules! simulated {
     ($($topic:ident $(:: $part:ident)+ = $call:ident ($($argument:ident : $type:ty),* $(,)?);)*) => {
@@ -291,6 +294,50 @@ simulated! {
         attributes: *mut CUmem_range_attribute, count_of_attributes: usize, address: CUdeviceptr, count: usize);
     memory::attach = cuStreamAttachMemAsync(stream: CUstream, address: CUdeviceptr, size: usize, flags: c_uint);
 
+    // Arrays
+    array::create = cuArrayCreate_v2(out: *mut CUarray, desc: *const CUDA_ARRAY_DESCRIPTOR);
+    array::create_3d = cuArray3DCreate_v2(out: *mut CUarray, desc: *const CUDA_ARRAY3D_DESCRIPTOR);
+    array::destroy = cuArrayDestroy(array: CUarray);
+    array::descriptor = cuArrayGetDescriptor_v2(out: *mut CUDA_ARRAY_DESCRIPTOR, array: CUarray);
+    array::descriptor_3d = cuArray3DGetDescriptor_v2(out: *mut CUDA_ARRAY3D_DESCRIPTOR, array: CUarray);
+    array::mipmapped_create = cuMipmappedArrayCreate(out: *mut CUmipmappedArray,
+        desc: *const CUDA_ARRAY3D_DESCRIPTOR, levels: c_uint);
+    array::mipmapped_destroy = cuMipmappedArrayDestroy(array: CUmipmappedArray);
+    array::mipmapped_level = cuMipmappedArrayGetLevel(out: *mut CUarray, array: CUmipmappedArray, level: c_uint);
+
+    // Textures and surfaces
+    texture::texture_create = cuTexObjectCreate(out: *mut CUtexObject, resource: *const CUDA_RESOURCE_DESC,
+        sampling: *const CUDA_TEXTURE_DESC, view: *const CUDA_RESOURCE_VIEW_DESC);
+    texture::texture_destroy = cuTexObjectDestroy(texture: CUtexObject);
+    texture::texture_resource = cuTexObjectGetResourceDesc(out: *mut CUDA_RESOURCE_DESC, texture: CUtexObject);
+    texture::texture_sampling = cuTexObjectGetTextureDesc(out: *mut CUDA_TEXTURE_DESC, texture: CUtexObject);
+    texture::texture_view = cuTexObjectGetResourceViewDesc(out: *mut CUDA_RESOURCE_VIEW_DESC,
+        texture: CUtexObject);
+    texture::surface_create = cuSurfObjectCreate(out: *mut CUsurfObject, resource: *const CUDA_RESOURCE_DESC);
+    texture::surface_destroy = cuSurfObjectDestroy(surface: CUsurfObject);
+    texture::surface_resource = cuSurfObjectGetResourceDesc(out: *mut CUDA_RESOURCE_DESC, surface: CUsurfObject);
+
+    // Other APIs
+    external::memory_destroy = cuDestroyExternalMemory(memory: CUexternalMemory);
+    external::memory_buffer = cuExternalMemoryGetMappedBuffer(out: *mut CUdeviceptr, memory: CUexternalMemory,
+        desc: *const CUDA_EXTERNAL_MEMORY_BUFFER_DESC);
+    external::memory_mipmapped = cuExternalMemoryGetMappedMipmappedArray(out: *mut CUmipmappedArray,
+        memory: CUexternalMemory, desc: *const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC);
+    external::semaphore_destroy = cuDestroyExternalSemaphore(semaphore: CUexternalSemaphore);
+    external::semaphores_signal = cuSignalExternalSemaphoresAsync(semaphores: *const CUexternalSemaphore,
+        params: *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, count: c_uint, stream: CUstream);
+    external::semaphores_wait = cuWaitExternalSemaphoresAsync(semaphores: *const CUexternalSemaphore,
+        params: *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, count: c_uint, stream: CUstream);
+    external::graphics_unregister = cuGraphicsUnregisterResource(resource: CUgraphicsResource);
+    external::graphics_map = cuGraphicsMapResources(count: c_uint, resources: *mut CUgraphicsResource,
+        stream: CUstream);
+    external::graphics_unmap = cuGraphicsUnmapResources(count: c_uint, resources: *mut CUgraphicsResource,
+        stream: CUstream);
+    external::graphics_pointer = cuGraphicsResourceGetMappedPointer_v2(out: *mut CUdeviceptr, size: *mut usize,
+        resource: CUgraphicsResource);
+    external::graphics_array = cuGraphicsSubResourceGetMappedArray(out: *mut CUarray, resource: CUgraphicsResource,
+        index: c_uint, level: c_uint);
+
     // Copies and fills
     memory::copy = cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, count: usize);
     memory::host_to_device = cuMemcpyHtoD_v2(dst: CUdeviceptr, src: *const c_void, count: usize);
@@ -307,6 +354,10 @@ simulated! {
         src_context: CUcontext, count: usize, stream: CUstream);
     memory::copy_2d_async = cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, stream: CUstream);
     memory::copy_3d_async = cuMemcpy3DAsync_v2(copy: *const CUDA_MEMCPY3D, stream: CUstream);
+    memory::host_to_array = cuMemcpyHtoAAsync_v2(array: CUarray, offset: usize, src: *const c_void, count: usize,
+        stream: CUstream);
+    memory::array_to_host = cuMemcpyAtoHAsync_v2(dst: *mut c_void, array: CUarray, offset: usize, count: usize,
+        stream: CUstream);
     memory::copy_batch_v2 = cuMemcpyBatchAsync_v2(dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize,
         count: usize, attributes: *mut CUmemcpyAttributes, indices: *mut usize, attributes_count: usize,
         stream: CUstream);

@@ -5,6 +5,7 @@ use std::{fmt, thread::ThreadId};
 use cuhold_driver_sys::{CUresult, Call, ffi::c_void};
 
 use crate::{
+    array::Arrays,
     audit::{CallSite, ObjectKind, Violation, ViolationKind},
     capture::Captures,
     code::Code,
@@ -12,6 +13,7 @@ use crate::{
     device::Device,
     driver::Texts,
     event::Event,
+    external::External,
     graph::{Graph, GraphExec, GraphNode, UserObject},
     green::{Desc, GreenContext},
     log::Log,
@@ -19,6 +21,7 @@ use crate::{
     options::SimOptions,
     queue::Queues,
     stream::Stream,
+    texture::Textures,
     world::{Absent, Ending, Table, Threads},
 };
 
@@ -85,6 +88,9 @@ pub(crate) struct State {
     /// How often multiprocessors were split.
     pub(crate) splits: u64,
     pub(crate) memory: Memory,
+    pub(crate) arrays: Arrays,
+    pub(crate) textures: Textures,
+    pub(crate) external: External,
     pub(crate) code: Code,
     pub(crate) texts: Texts,
     pub(crate) log: Log,
@@ -126,6 +132,9 @@ impl State {
             descs: Table::new(ObjectKind::ResourceDesc, false),
             splits: 0,
             memory: Memory::new(&options),
+            arrays: Arrays::new(reuse),
+            textures: Textures::default(),
+            external: External::new(reuse),
             code: Code::new(&options),
             texts: Texts::default(),
             log: Log::new(reuse),

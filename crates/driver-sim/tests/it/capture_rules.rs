@@ -20,7 +20,7 @@ use crate::{
 const UNSUPPORTED: Asked<()> = Err(CUresult::STREAM_CAPTURE_UNSUPPORTED);
 const IMPLICIT: Asked<()> = Err(CUresult::STREAM_CAPTURE_IMPLICIT);
 
-fn set_mode(sim: &Sim, mut mode: Mode) {
+pub(crate) fn set_mode(sim: &Sim, mut mode: Mode) {
     call!(sim, cuThreadExchangeStreamCaptureMode(&raw mut mode)).unwrap();
 }
 
@@ -281,7 +281,9 @@ fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>> {
         }
         _ => {
             return crate::memory::make_unsafe_call(sim, unsafe_one, other)
-                .or_else(|| crate::graph_exec::make_unsafe_call(sim, unsafe_one, other));
+                .or_else(|| crate::graph_exec::make_unsafe_call(sim, unsafe_one, other))
+                .or_else(|| crate::image::make_unsafe_call(sim, unsafe_one))
+                .or_else(|| crate::external::make_unsafe_call(sim, unsafe_one));
         }
     })
 }

@@ -39,8 +39,6 @@ pub struct LaunchConfig {
 
 impl LaunchConfig {
     /// This grid of these blocks, without dynamic shared memory.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
         Self {
@@ -55,8 +53,6 @@ impl LaunchConfig {
     }
 
     /// One thread an element, in one dimension, in blocks of 256; at least one block.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub const fn for_len(len: u32) -> Self {
         let blocks = if len == 0 { 1 } else { len.div_ceil(256) };
@@ -64,8 +60,6 @@ impl LaunchConfig {
     }
 
     /// With this much dynamic shared memory for a block, in bytes.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
@@ -73,8 +67,6 @@ impl LaunchConfig {
     }
 
     /// In clusters of this many blocks in each dimension.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub const fn cluster(mut self, blocks: [u32; 3]) -> Self {
         self.cluster = Some(blocks);
@@ -82,8 +74,6 @@ impl LaunchConfig {
     }
 
     /// With all blocks at once.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub const fn cooperative(mut self) -> Self {
         self.cooperative = true;
@@ -91,8 +81,6 @@ impl LaunchConfig {
     }
 
     /// With this priority: lower numbers first.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub const fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
@@ -100,8 +88,6 @@ impl LaunchConfig {
     }
 
     /// The kernel may begin before the one in front of it is done.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub const fn programmatic_serialization(mut self) -> Self {
         self.programmatic_serialization = true;

@@ -63,16 +63,12 @@ pub struct StreamOptions {
 
 impl StreamOptions {
     /// Ordered with the legacy default stream.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub fn blocking() -> Self {
         Self { blocking: true, ..Self::default() }
     }
 
     /// Of this priority.
-    ///
-    /// Calls nothing.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
@@ -90,7 +86,7 @@ impl StreamOptions {
 }
 
 /// A CUDA stream. Clones are the same stream; it ends with the last of them, and work that is queued by then is done
-/// all the same. Its drop calls `cuStreamDestroy`.
+/// all the same.
 ///
 /// # Examples
 /// ```
@@ -108,7 +104,7 @@ pub struct Stream(Handle<StreamRes>);
 impl Stream {
     /// Makes a stream in the context.
     ///
-    /// Calls `cuStreamCreateWithPriority`; `cuStreamDestroy` where it is undone.
+    /// Calls `cuStreamCreateWithPriority`.
     ///
     /// # Errors
     /// The call's failure, or that of making the context current and the caller's again.
@@ -299,7 +295,7 @@ impl Stream {
 
     /// Makes an event in the stream's context and records it.
     ///
-    /// Calls `cuEventCreate`, `cuEventRecord`; `cuEventDestroy` where it is undone.
+    /// Calls `cuEventCreate`, `cuEventRecord`.
     ///
     /// # Errors
     /// The calls' failures; no event is left.

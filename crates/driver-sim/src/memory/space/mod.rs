@@ -48,6 +48,8 @@ pub(crate) enum Origin {
     Pool(Key<Pool>),
     /// A stream-ordered allocation that was captured: memory of the graph, which is there while the graph runs.
     Graph(Key<Graph>),
+    /// What lies behind an array, or behind an object of another API: freed by no address.
+    Behind(Key<Context>),
     /// A variable of a loaded module.
     Module(Key<Context>, Key<Module>),
 }
@@ -60,6 +62,7 @@ impl Origin {
             | Self::Managed(owner)
             | Self::Host(owner, _)
             | Self::Registered(owner)
+            | Self::Behind(owner)
             | Self::Module(owner, _) => Some(owner),
             Self::Pool(_) | Self::Graph(_) => None,
         }

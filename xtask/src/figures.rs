@@ -20,6 +20,22 @@ const FROM_TESTS: &[&str] = &[
     "driver_calls_per_stream_create",
     "driver_calls_per_pool_alloc",
     "driver_calls_per_pool_free",
+    "operations_public",
+    "operations_enumerated",
+    "operations_exempt",
+    "faults_single",
+    "faults_pairs",
+    "policy_violations",
+];
+
+/// Those of them that several tests print a part of: they are added up.
+const ADDED_UP: &[&str] = &[
+    "operations_public",
+    "operations_enumerated",
+    "operations_exempt",
+    "faults_single",
+    "faults_pairs",
+    "policy_violations",
 ];
 
 /// Prints every figure; an error names those that nothing gave.
@@ -91,13 +107,17 @@ fn from_tests() -> Result<BTreeMap<String, String>> {
 }
 
 /// The lines `figure NAME: VALUE`, wherever they begin: the test harness may have written something before. A figure
-/// printed twice with two values is an error.
+/// printed twice with two values is an error, unless it is one that is added up.
 fn read(output: &str) -> Result<BTreeMap<String, String>> {
     let mut figures = BTreeMap::new();
     for line in output.lines() {
         let Some((_, figure)) = line.split_once("figure ") else { continue };
         let Some((name, value)) = figure.split_once(": ") else { continue };
         let value = value.trim();
+        if ADDED_UP.contains(&name) {
+            add(&mut figures, name, value)?;
+            continue;
+        }
         if value.parse::<f64>().is_err() {
             return Err(format!("figure {name}: {value} isn't a number"));
         }
@@ -111,6 +131,15 @@ fn read(output: &str) -> Result<BTreeMap<String, String>> {
     Ok(figures)
 }
 
+/// Adds a part to a figure.
+fn add(figures: &mut BTreeMap<String, String>, name: &str, value: &str) -> Result<()> {
+    let part: u64 = value.parse().map_err(|e| format!("figure {name}: {value}: {e}"))?;
+    let sum = figures.entry(name.to_owned()).or_insert_with(|| "0".to_owned());
+    let so_far: u64 = sum.parse().map_err(|e| format!("figure {name}: {sum}: {e}"))?;
+    *sum = (so_far + part).to_string();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +151,13 @@ mod tests {
         assert_eq!(figures.get("calls").map(String::as_str), Some("3"));
         assert_eq!(figures.get("bytes").map(String::as_str), Some("0"));
         assert_eq!(figures.len(), 2);
+    }
+
+    #[test]
+    fn parts_of_a_figure_are_added_up() {
+        let figures = read("figure faults_pairs: 3\nfigure faults_pairs: 3\n").unwrap();
+        assert_eq!(figures.get("faults_pairs").map(String::as_str), Some("6"));
+        assert!(read("figure faults_pairs: many\n").is_err());
     }
 
     #[test]

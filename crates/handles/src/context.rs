@@ -114,7 +114,7 @@ bitflags! {
 }
 
 /// A CUDA context. Clones are the same context; it ends with the last of them, but for a primary context, which its
-/// [`Driver`] keeps.
+/// [`Driver`] keeps. Its drop calls `cuCtxDestroy`, or `cuDevicePrimaryCtxRelease` for a retain of its own.
 ///
 /// # Examples
 /// ```
@@ -132,7 +132,7 @@ pub struct Context(pub(crate) Handle<ContextRes>);
 impl Context {
     /// Makes a context of the device. It isn't current afterwards.
     ///
-    /// Calls `cuCtxCreate`, `cuCtxPopCurrent`.
+    /// Calls `cuCtxCreate`; `cuCtxDestroy` where it is undone.
     ///
     /// # Errors
     /// The calls' failures; [`ErrorKind::Argument`](crate::ErrorKind::Argument) for more than one way of waiting.
@@ -261,7 +261,7 @@ impl Context {
 
     /// Makes a stream that isn't ordered with the legacy default stream, of the lowest priority.
     ///
-    /// Calls `cuStreamCreateWithPriority`.
+    /// Calls `cuStreamCreateWithPriority`; `cuStreamDestroy` where it is undone.
     ///
     /// # Errors
     /// As [`Stream::with_options`].
@@ -271,7 +271,7 @@ impl Context {
 
     /// Makes an event without timing.
     ///
-    /// Calls `cuEventCreate`.
+    /// Calls `cuEventCreate`; `cuEventDestroy` where it is undone.
     ///
     /// # Errors
     /// As [`Event::with_options`].

@@ -20,6 +20,8 @@ pub enum Current {
 
 impl Current {
     /// What the driver answers while this context is current; null is none.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn of(raw: CUcontext) -> Self {
         if raw.is_null() { Self::None } else { Self::Is(raw.addr()) }

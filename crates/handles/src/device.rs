@@ -6,12 +6,14 @@
 
 use crate::{
     context::Context,
+    current::Current,
     driver::{Driver, Primaries},
     error::{Error, Refused, Result},
     event::{Event, EventOptions},
     image::Image,
     library::Library,
     resource::Closed,
+    scope,
     stream::{Stream, StreamOptions},
 };
 use cuhold_driver_sys::{Calls, Failure, ffi::*};
@@ -188,7 +190,7 @@ impl Device {
 
     /// As [`Context::new_stream`], in the primary context.
     ///
-    /// Calls `cuStreamCreateWithPriority`.
+    /// Calls `cuStreamCreateWithPriority`; `cuStreamDestroy` where it is undone.
     ///
     /// # Errors
     /// As [`Stream::with_options`].
@@ -198,7 +200,7 @@ impl Device {
 
     /// Makes a stream in the primary context.
     ///
-    /// Calls `cuStreamCreateWithPriority`.
+    /// Calls `cuStreamCreateWithPriority`; `cuStreamDestroy` where it is undone.
     ///
     /// # Errors
     /// As [`Stream::with_options`].
@@ -216,7 +218,7 @@ impl Device {
 
     /// Makes an event in the primary context.
     ///
-    /// Calls `cuEventCreate`.
+    /// Calls `cuEventCreate`; `cuEventDestroy` where it is undone.
     ///
     /// # Errors
     /// As [`Event::with_options`].
@@ -245,7 +247,8 @@ impl Device {
     }
 
     /// Makes the primary context current on this thread, and keeps it for the life of the driver: a context that ended
-    /// while current would be a stale pointer. One call, so a failure leaves the former context current.
+    /// while current would be a stale pointer. One call, so a failure leaves the former context current; where the driver
+    /// carried it out all the same, the error says so.
     ///
     /// Together with [`with_current`](Self::with_current) this is the only operation that changes what is current.
     ///
@@ -259,8 +262,15 @@ impl Device {
         // Never left again, so the driver keeps it to its end.
         Primaries::acquire(driver, self.raw())?;
         // SAFETY: *handles*: live as long as the driver, which keeps it.
-        unsafe { driver.callable()?.cuCtxSetCurrent(self.context.as_raw()) }
-            .map_err(|failure| driver.error(failure))
+        unsafe { driver.callable()?.cuCtxSetCurrent(self.context.as_raw()) }.map_err(|failure| {
+            match scope::ask(driver.calls()) {
+                now if now == Current::of(self.context.as_raw()) => {
+                    driver.error(failure).with_current(now).with_completed(1)
+                }
+                now @ Current::Unknown(_) => driver.error(failure).with_current(now),
+                _ => driver.error(failure),
+            }
+        })
     }
 
     /// As [`Context::with_current`], with the primary context.

@@ -139,21 +139,29 @@ impl fmt::Display for Note {
 
 impl Error {
     /// An error of this kind with a text of its own.
+    ///
+    /// Calls nothing.
     pub fn new(kind: ErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         Self::full(Full::of(kind, text.into()))
     }
 
     /// An argument is refused: `text` names it and its bound.
+    ///
+    /// Calls nothing.
     pub fn argument(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Argument, text)
     }
 
     /// The object isn't in a state that allows this.
+    ///
+    /// Calls nothing.
     pub fn state(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::State, text)
     }
 
     /// An NVRTC call failed; with the compiler's log where source code didn't compile.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn nvrtc(failure: NvrtcFailure, log: Option<String>) -> Self {
         let kind = match (&log, failure.status) {
@@ -168,6 +176,8 @@ impl Error {
     }
 
     /// Objects of two drivers met in one call.
+    ///
+    /// Calls nothing.
     #[cold]
     #[must_use]
     pub fn two_drivers(what: &'static str) -> Self {
@@ -175,6 +185,8 @@ impl Error {
     }
 
     /// The call was made inside a callback of the driver.
+    ///
+    /// Calls nothing.
     #[cold]
     #[must_use]
     pub fn in_callback() -> Self {
@@ -185,6 +197,8 @@ impl Error {
     }
 
     /// The process is a forked child.
+    ///
+    /// Calls nothing.
     #[cold]
     #[must_use]
     pub fn forked() -> Self {
@@ -258,24 +272,32 @@ impl Error {
     }
 
     /// Adds what else went wrong, at the end.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn with_note(self, note: Note) -> Self {
         self.edit(|full| full.notes.push(note))
     }
 
     /// Says which context is current now.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn with_current(self, now: Current) -> Self {
         self.edit(|full| full.now_current = now)
     }
 
     /// Says how many parts of the operation the driver accepted.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn with_completed(self, parts: u32) -> Self {
         self.edit(|full| full.completed = Some(parts))
     }
 
     /// What kind of failure this is.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match &self.0 {
@@ -289,6 +311,8 @@ impl Error {
     }
 
     /// The original status, never replaced; `None` where no call was made, or where the driver lacks the function.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         match &self.0 {
@@ -301,12 +325,16 @@ impl Error {
     }
 
     /// Whether the driver answered exactly this status.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn is(&self, status: CUresult) -> bool {
         self.status() == Some(Status::Driver(status))
     }
 
     /// The call that failed; `None` where none was made.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn call(&self) -> Option<AnyCall> {
         match &self.0 {
@@ -316,6 +344,8 @@ impl Error {
     }
 
     /// What else went wrong on the way out, in order.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         match &self.0 {
@@ -326,6 +356,8 @@ impl Error {
 
     /// Which context is current on the calling thread, where the operation couldn't leave the caller's as it was.
     /// `NotAsked` means that the caller's context is current.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn now_current(&self) -> Current {
         match &self.0 {
@@ -336,6 +368,8 @@ impl Error {
 
     /// How many of the operation's parts the driver accepted; `None` if none was. One for a single operation that was
     /// carried out although the caller's context couldn't be restored.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn completed(&self) -> Option<u32> {
         match &self.0 {
@@ -455,6 +489,8 @@ pub struct Refused<T> {
 
 impl<T> Refused<T> {
     /// A refusal with this reason that gives `value` back.
+    ///
+    /// Calls nothing.
     pub fn new(error: Error, value: T) -> Self {
         Self { error, value }
     }

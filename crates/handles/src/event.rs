@@ -52,12 +52,16 @@ pub struct EventOptions {
 
 impl EventOptions {
     /// With timing.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn timing() -> Self {
         Self { timing: true, ..Self::default() }
     }
 
     /// A thread that waits blocks instead of spinning.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn blocking(mut self) -> Self {
         self.blocking_sync = true;
@@ -72,6 +76,7 @@ impl EventOptions {
 }
 
 /// A CUDA event. Clones are the same event; it ends with the last of them, also while work that it marks is pending.
+/// Its drop calls `cuEventDestroy`.
 ///
 /// # Examples
 /// ```
@@ -91,7 +96,7 @@ pub struct Event(Handle<EventRes>);
 impl Event {
     /// Makes an event in the context.
     ///
-    /// Calls `cuEventCreate`.
+    /// Calls `cuEventCreate`; `cuEventDestroy` where it is undone.
     ///
     /// # Errors
     /// The call's failure, or that of making the context current and the caller's again.

@@ -9,12 +9,16 @@ pub struct KeepAlive(Owner);
 
 impl KeepAlive {
     /// Keeps this value alive.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn new(owner: Owner) -> Self {
         Self(owner)
     }
 
     /// The value.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.0

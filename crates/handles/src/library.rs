@@ -44,7 +44,7 @@ unsafe impl Resource for LibraryRes {
 }
 
 /// Loaded code. Clones are the same library; it is unloaded once no kernel of it is held either. Unloading may wait for
-/// the GPU, so a `Drop` leaves it to the [reclaimer](crate::Reclaim).
+/// the GPU, so a `Drop` leaves it to the [reclaimer](crate::Reclaim). Its drop calls `cuLibraryUnload`.
 ///
 /// # Examples
 /// ```

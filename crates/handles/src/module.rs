@@ -44,14 +44,15 @@ unsafe impl Resource for ModuleRes {
 }
 
 /// Code loaded into one context. Clones are the same module; it is unloaded once no function of it is held either.
-/// Unloading may wait for the GPU, so a `Drop` leaves it to the [reclaimer](crate::Reclaim).
+/// Unloading may wait for the GPU, so a `Drop` leaves it to the [reclaimer](crate::Reclaim). Its drop calls
+/// `cuModuleUnload`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Module(Handle<ModuleRes>);
 
 impl Module {
     /// Loads code into the context.
     ///
-    /// Calls `cuModuleLoadData`.
+    /// Calls `cuModuleLoadData`; `cuModuleUnload` where it is undone.
     ///
     /// # Errors
     /// The call's failure, or that of making the context current and the caller's again; an image that can't be one.

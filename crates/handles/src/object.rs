@@ -149,6 +149,8 @@ pub struct Object {
 
 impl Object {
     /// An object that has neither a raw value nor an id, such as the reclaimer.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn nameless(kind: ObjectKind) -> Self {
         Self { kind, raw: 0, id: 0 }

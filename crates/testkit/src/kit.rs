@@ -121,7 +121,7 @@ impl fmt::Debug for Kit {
 }
 
 /// Whether tests run on the real driver.
-fn on_real() -> bool {
+pub(crate) fn on_real() -> bool {
     match env::var("CUHOLD_TEST_DRIVER").as_deref() {
         Ok("real") => true,
         Ok("sim") | Err(env::VarError::NotPresent) => false,

@@ -6,6 +6,9 @@
 //! raised that nobody captured, nothing is left on the reclaimer; on the simulated driver also: no violation, no leak.
 //!
 //! A body that can't run where it is says so: [`Kit::skip`] prints one line that `gpu-test` reads.
+//!
+//! Every public operation is enrolled with [`enrol!`], and each driver call that it makes fails in turn: how to enrol one,
+//! and what is then tested, stands in `enrolled/mod.rs`.
 
 #![expect(
     clippy::missing_panics_doc,
@@ -14,9 +17,13 @@
     reason = "a test's guard panics on purpose"
 )]
 
+mod enrolled;
 mod kernels;
 mod kit;
+mod operations;
 mod stack;
 
+pub use enrolled::{Enrolled, NowCurrent, Run, StreamKind, compare, enumerate};
 pub use kernels::PTX;
 pub use kit::{Kit, Real, run, run_real, run_simulated, run_with};
+pub use operations::{Operation, Operations};

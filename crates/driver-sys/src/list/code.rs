@@ -243,8 +243,8 @@ macro_rules! __driver_functions_code {
         cuGraphExecGetId Query Ignored Neutral No { cuGraphExecGetId 13010 (h_graph_exec: CUgraphExec, graph_id: *mut c_uint); }
         cuGraphExecUpdate Mutate Ignored Neutral No { cuGraphExecUpdate_v2 12000 (h_graph_exec: CUgraphExec, h_graph: CUgraph,
             result_info: *mut CUgraphExecUpdateResultInfo); }
-        cuGraphUpload Enqueue Ignored Unsafe No { cuGraphUpload 11010 (h_graph: CUgraphExec, h_stream: CUstream); }
-        cuGraphLaunch Enqueue Ignored Unsafe No { cuGraphLaunch 10000 (h_graph: CUgraphExec, h_stream: CUstream); }
+        cuGraphUpload Enqueue Ignored Neutral No { cuGraphUpload 11010 (h_graph: CUgraphExec, h_stream: CUstream); }
+        cuGraphLaunch Enqueue Ignored Neutral No { cuGraphLaunch 10000 (h_graph: CUgraphExec, h_stream: CUstream); }
         cuGraphExecNodeSetParams Mutate Ignored Neutral No { cuGraphExecNodeSetParams 12020 (h_graph_exec: CUgraphExec, h_node: CUgraphNode,
             node_params: *mut CUgraphNodeParams); }
         cuGraphExecKernelNodeSetParams Mutate Ignored Neutral No { cuGraphExecKernelNodeSetParams_v2 12000 (h_graph_exec: CUgraphExec,

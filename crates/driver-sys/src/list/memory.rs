@@ -31,8 +31,8 @@ macro_rules! __driver_functions_memory {
         cuMemGetHandleForAddressRange Query Owner Neutral No { cuMemGetHandleForAddressRange 11070 (handle: *mut c_void, dptr: CUdeviceptr, size: usize,
             handle_type: CUmemRangeHandleType, flags: c_ulonglong); }
         cuIpcGetMemHandle Query Owner Neutral No { cuIpcGetMemHandle 4010 (p_handle: *mut CUipcMemHandle, dptr: CUdeviceptr); }
-        cuIpcOpenMemHandle Create Owner Unsafe No { cuIpcOpenMemHandle_v2 11000 (pdptr: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint); }
-        cuIpcCloseMemHandle Destroy Ignored Unsafe No { cuIpcCloseMemHandle 4010 (dptr: CUdeviceptr); }
+        cuIpcOpenMemHandle Create Owner Neutral No { cuIpcOpenMemHandle_v2 11000 (pdptr: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint); }
+        cuIpcCloseMemHandle Destroy Owner Neutral No { cuIpcCloseMemHandle 4010 (dptr: CUdeviceptr); }
 
         // Managed memory
         cuMemAdvise Mutate Owner Unsafe No {
@@ -75,12 +75,12 @@ macro_rules! __driver_functions_memory {
             type_: CUmemAllocationType); }
         cuMemSetMemPool Mutate Ignored Unsafe No { cuMemSetMemPool 13000 (location: *mut CUmemLocation, type_: CUmemAllocationType,
             pool: CUmemoryPool); }
-        cuMemPoolExportToShareableHandle Create Ignored Neutral No { cuMemPoolExportToShareableHandle 11020 (handle_out: *mut c_void, pool: CUmemoryPool,
+        cuMemPoolExportToShareableHandle Create Ignored Unsafe No { cuMemPoolExportToShareableHandle 11020 (handle_out: *mut c_void, pool: CUmemoryPool,
             handle_type: CUmemAllocationHandleType, flags: c_ulonglong); }
-        cuMemPoolImportFromShareableHandle Create Ignored Neutral No { cuMemPoolImportFromShareableHandle 11020 (pool_out: *mut CUmemoryPool,
+        cuMemPoolImportFromShareableHandle Create Ignored Unsafe No { cuMemPoolImportFromShareableHandle 11020 (pool_out: *mut CUmemoryPool,
             handle: *mut c_void, handle_type: CUmemAllocationHandleType, flags: c_ulonglong); }
-        cuMemPoolExportPointer Query Ignored Neutral No { cuMemPoolExportPointer 11020 (share_data_out: *mut CUmemPoolPtrExportData, ptr: CUdeviceptr); }
-        cuMemPoolImportPointer Create Ignored Neutral No { cuMemPoolImportPointer 11020 (ptr_out: *mut CUdeviceptr, pool: CUmemoryPool,
+        cuMemPoolExportPointer Query Owner Unsafe No { cuMemPoolExportPointer 11020 (share_data_out: *mut CUmemPoolPtrExportData, ptr: CUdeviceptr); }
+        cuMemPoolImportPointer Create Ignored Unsafe No { cuMemPoolImportPointer 11020 (ptr_out: *mut CUdeviceptr, pool: CUmemoryPool,
             share_data: *mut CUmemPoolPtrExportData); }
 
         // Virtual memory
@@ -251,10 +251,10 @@ macro_rules! __driver_functions_memory {
         // External memory and semaphores
         cuImportExternalMemory Create Owner Unsafe No { cuImportExternalMemory 10000 (ext_mem_out: *mut CUexternalMemory,
             mem_handle_desc: *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC); }
-        cuDestroyExternalMemory Destroy Owner Unsafe No { cuDestroyExternalMemory 10000 (ext_mem: CUexternalMemory); }
-        cuExternalMemoryGetMappedBuffer Create Owner Unsafe No { cuExternalMemoryGetMappedBuffer 10000 (dev_ptr: *mut CUdeviceptr,
+        cuDestroyExternalMemory Destroy Ignored Unsafe No { cuDestroyExternalMemory 10000 (ext_mem: CUexternalMemory); }
+        cuExternalMemoryGetMappedBuffer Create Ignored Neutral No { cuExternalMemoryGetMappedBuffer 10000 (dev_ptr: *mut CUdeviceptr,
             ext_mem: CUexternalMemory, buffer_desc: *const CUDA_EXTERNAL_MEMORY_BUFFER_DESC); }
-        cuExternalMemoryGetMappedMipmappedArray Create Owner Unsafe No { cuExternalMemoryGetMappedMipmappedArray 10000 (mipmap: *mut CUmipmappedArray,
+        cuExternalMemoryGetMappedMipmappedArray Create Ignored Neutral No { cuExternalMemoryGetMappedMipmappedArray 10000 (mipmap: *mut CUmipmappedArray,
             ext_mem: CUexternalMemory, mipmap_desc: *const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC); }
         cuImportExternalSemaphore Create Owner Unsafe No { cuImportExternalSemaphore 10000 (ext_sem_out: *mut CUexternalSemaphore,
             sem_handle_desc: *const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC); }

@@ -203,7 +203,7 @@ macro_rules! for_each_driver_function {
             cuEventElapsedTime_v2 12080 (p_milliseconds: *mut f32, h_start: CUevent, h_end: CUevent);
             cuEventElapsedTime 2000 (p_milliseconds: *mut f32, h_start: CUevent, h_end: CUevent);
         }
-        cuIpcGetEventHandle Query Ignored Neutral No { cuIpcGetEventHandle 4010 (p_handle: *mut CUipcEventHandle, event: CUevent); }
+        cuIpcGetEventHandle Query Owner Neutral No { cuIpcGetEventHandle 4010 (p_handle: *mut CUipcEventHandle, event: CUevent); }
         cuIpcOpenEventHandle Create Owner Neutral No { cuIpcOpenEventHandle 4010 (ph_event: *mut CUevent, handle: CUipcEventHandle); }
     } } };
 }

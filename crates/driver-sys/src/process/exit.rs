@@ -88,18 +88,19 @@ impl fmt::Debug for ExitHook {
 ///
 /// The same handler any number of times: each run finds only the hooks that no run before it took.
 pub(crate) fn register() -> bool {
-    #[cfg(any(unix, windows))]
+    // Miri has no such function; nothing ends there by `exit` that this is about.
+    #[cfg(all(any(unix, windows), not(miri)))]
     {
         // SAFETY: the handler doesn't unwind and lives as long as this image, whose unloading runs it.
         unsafe { libc::atexit(at_exit) == 0 }
     }
-    #[cfg(not(any(unix, windows)))]
+    #[cfg(not(all(any(unix, windows), not(miri))))]
     {
         false
     }
 }
 
-#[cfg(any(unix, windows))]
+#[cfg(all(any(unix, windows), not(miri)))]
 extern "C" fn at_exit() {
     BEGAN.store(true, Ordering::SeqCst);
     slots().for_each(Slot::run);

@@ -92,7 +92,7 @@ fn shared_word() -> &'static AtomicU32 {
 }
 
 /// A word on a page of its own that the kernel wipes in the child of a fork; `None` where it refuses.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 fn wiped_page() -> Option<&'static AtomicU32> {
     use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
@@ -111,8 +111,8 @@ fn wiped_page() -> Option<&'static AtomicU32> {
     unsafe { page.cast::<AtomicU32>().as_ref() }
 }
 
-/// Nothing wipes a page here.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+/// Nothing wipes a page here, nor under Miri, which knows no `madvise`.
+#[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
 fn wiped_page() -> Option<&'static AtomicU32> {
     None
 }
@@ -122,7 +122,7 @@ fn wiped_page() -> Option<&'static AtomicU32> {
 fn wiped_by_handler() -> &'static AtomicU32 {
     static WORD: AtomicU32 = AtomicU32::new(0);
 
-    #[cfg(unix)]
+    #[cfg(all(unix, not(miri)))]
     {
         extern "C" fn wipe() {
             WORD.store(0, Ordering::Relaxed);

@@ -193,15 +193,23 @@ pub(super) const PROBES: &[Probe] = &[
             Ok(())
         })
     }),
-    Probe::fails(Call::cuDevResourceGenerateDesc, "no resource isn't described", |c| {
+    Probe::crashes(Call::cuDevResourceGenerateDesc, "no resource isn't described", |c| {
         let device = c.device()?;
         let [mut part, _] = c.part_and_rest(device)?;
         let mut desc = CUdevResourceDesc::NULL;
+        crash!(c.cuDevResourceGenerateDesc(&raw mut desc, &raw mut part, 0));
+        Ok(())
+    }),
+    Probe::fails(Call::cuDevResourceGenerateDesc, "a resource of no type isn't described", |c| {
+        let mut desc = CUdevResourceDesc::NULL;
         let mut none = CUdevResource::default();
-        ask!(c.cuDevResourceGenerateDesc(&raw mut desc, &raw mut part, 0));
-        ask!(c.cuDevResourceGenerateDesc(&raw mut desc, null_mut(), 1), "null");
-        ask!(c.cuDevResourceGenerateDesc(&raw mut desc, &raw mut none, 1), "no_type");
-        ask!(c.cuDevResourceGenerateDesc(null_mut(), &raw mut part, 1), "nowhere");
+        ask!(c.cuDevResourceGenerateDesc(&raw mut desc, &raw mut none, 1));
+        Ok(())
+    }),
+    Probe::fails(Call::cuDevResourceGenerateDesc, "a description needs somewhere to go", |c| {
+        let device = c.device()?;
+        let [mut part, _] = c.part_and_rest(device)?;
+        ask!(c.cuDevResourceGenerateDesc(null_mut(), &raw mut part, 1));
         Ok(())
     }),
     Probe::case(Call::cuDevResourceGenerateDesc, "several parts are described together", |c| {

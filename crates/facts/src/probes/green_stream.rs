@@ -181,14 +181,17 @@ pub(super) const PROBES: &[Probe] = &[
         c.note_capturing(stream)?;
         c.end(stream)
     }),
-    Probe::case(Call::cuGreenCtxDestroy, "a green context is destroyed before its stream", |c| {
-        let green = c.green()?;
-        let stream = c.green_stream(green)?;
-        ask!(c.cuGreenCtxDestroy(green));
-        ask!(c.cuStreamQuery(stream), "query");
-        ask!(c.cuStreamDestroy_v2(stream), "stream");
-        Ok(())
-    }),
+    Probe::crashes(
+        Call::cuGreenCtxDestroy,
+        "a green context is destroyed before its stream",
+        |c| {
+            let green = c.green()?;
+            let stream = c.green_stream(green)?;
+            ask!(c.cuGreenCtxDestroy(green));
+            crash!(c.cuStreamQuery(stream));
+            Ok(())
+        },
+    ),
     Probe::case(Call::cuGreenCtxDestroy, "a busy stream's green context is destroyed", |c| {
         let green = c.green()?;
         let stream = c.green_stream(green)?;

@@ -67,10 +67,10 @@ pub(super) const PROBES: &[Probe] = &[
         c.holds("same", to.first() == 0x1234);
         Ok(())
     }),
-    Probe::case(Call::cuMemMap, "released physical memory isn't mapped", |c| {
+    Probe::crashes(Call::cuMemMap, "released physical memory isn't mapped", |c| {
         let (start, handle) = (reserve(c, BYTES)?, Props::of(c)?.allocate(c, BYTES)?);
         must!(c.cuMemRelease(handle));
-        ask!(c.cuMemMap(start, BYTES, 0, handle, 0));
+        crash!(c.cuMemMap(start, BYTES, 0, handle, 0));
         Ok(())
     }),
     Probe::works(Call::cuMemUnmap, "a mapping is taken away", |c| {

@@ -2,7 +2,7 @@
 //!
 //! Source: CUDA Driver API 13.x, "Surface Object Management".
 
-use core::ptr::{null, null_mut};
+use core::ptr::null_mut;
 
 use cuhold_driver_sys::{Call, ffi::*};
 
@@ -36,9 +36,12 @@ pub(super) const PROBES: &[Probe] = &[
         let mipmapped = c.mipmapped()?;
         make(c, over_mipmapped(mipmapped), "mipmapped");
         make(c, CUDA_RESOURCE_DESC { flags: 1, ..over_array(array) }, "flags");
-        let (mut surface, over) = (0, over_array(array));
-        ask!(c.cuSurfObjectCreate(null_mut(), &raw const over), "nowhere");
-        ask!(c.cuSurfObjectCreate(&raw mut surface, null()), "no_resource");
+        Ok(())
+    }),
+    Probe::crashes(Call::cuSurfObjectCreate, "a surface needs somewhere to go", |c| {
+        c.current()?;
+        let over = over_array(c.surface_array()?);
+        crash!(c.cuSurfObjectCreate(null_mut(), &raw const over));
         Ok(())
     }),
     Probe::case(Call::cuSurfObjectCreate, "a surface is made over any array", |c| {

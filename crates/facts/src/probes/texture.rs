@@ -134,15 +134,6 @@ pub(super) const PROBES: &[Probe] = &[
         make(c, over_array(array), CUDA_TEXTURE_DESC::default(), "");
         Ok(())
     }),
-    Probe::crashes(Call::cuTexObjectCreate, "a texture isn't made over a destroyed array", |c| {
-        c.current()?;
-        let array = c.array()?;
-        ask!(c.cuArrayDestroy(array));
-        let (mut texture, desc) = (0, CUDA_TEXTURE_DESC::default());
-        let over = over_array(array);
-        crash!(c.cuTexObjectCreate(&raw mut texture, &raw const over, &raw const desc, null()));
-        Ok(())
-    }),
     Probe::works(Call::cuTexObjectDestroy, "a texture is destroyed", |c| {
         c.current()?;
         let array = c.array()?;

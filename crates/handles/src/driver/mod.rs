@@ -41,7 +41,8 @@ use std::{
 /// in one call (`Err`, before any call is made).
 ///
 /// With its last value it ends: the primary contexts that it kept are released. That may wait for the GPU, so that a
-/// `Drop` leaves it to the [reclaimer](Self::reclaim)'s thread; [`close`](Self::close) makes it here and now.
+/// `Drop` leaves it to the [reclaimer](Self::reclaim)'s thread; [`close`](Self::close) makes it here and now. Its drop
+/// calls `cuDevicePrimaryCtxRelease` for each device that was used.
 ///
 /// # Examples
 /// ```
@@ -123,6 +124,8 @@ impl Driver {
     }
 
     /// The driver's functions.
+    ///
+    /// Calls nothing.
     #[must_use]
     #[inline]
     pub fn api(&self) -> &dyn DriverApi {
@@ -130,6 +133,8 @@ impl Driver {
     }
 
     /// The driver's functions by name.
+    ///
+    /// Calls nothing.
     #[must_use]
     #[inline]
     pub fn calls(&self) -> Calls<'_> {
@@ -147,12 +152,16 @@ impl Driver {
     }
 
     /// The report channel: where failures go that can't be returned.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn reports(&self) -> &Reports {
         &self.0.reports
     }
 
     /// The reclaimer: where objects go whose end would wait, or that were dropped where no call may be made.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn reclaim(&self) -> &Reclaim {
         &self.0.reclaim
@@ -171,6 +180,8 @@ impl Driver {
     }
 
     /// Whether both are the same driver.
+    ///
+    /// Calls nothing.
     #[must_use]
     #[inline]
     pub fn same(&self, other: &Self) -> bool {
@@ -194,6 +205,8 @@ impl Driver {
 
     /// Whether a call answered a fatal code, after which a real driver answers it to everything. A flag for reports,
     /// never an answer to a call: calls are made all the same and their failures returned.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.lost.load(Ordering::Relaxed)

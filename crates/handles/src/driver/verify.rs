@@ -10,6 +10,7 @@ use crate::{
     event::{Event, EventOptions},
     stream::Stream,
 };
+use cuhold_driver_sys::CUresult;
 use std::{sync::atomic::Ordering, thread};
 
 /// What [`Driver::verify`] found.
@@ -25,11 +26,11 @@ impl Driver {
     /// Asks the driver about behaviour that no manual promises, and takes the fallback for what it doesn't have. Takes
     /// well under a millisecond.
     ///
-    /// Calls `cuStreamCreateWithPriority`, `cuEventCreate`, and on a thread of its own `cuEventRecord`,
-    /// `cuStreamWaitEvent`; then the destroys.
+    /// Calls `cuInit`, `cuDeviceGet`, `cuDevicePrimaryCtxRetain`, `cuStreamCreateWithPriority`, `cuEventCreate`, and on a
+    /// thread of its own `cuEventRecord`, `cuStreamWaitEvent`; then `cuEventDestroy`, `cuStreamDestroy`.
     ///
     /// # Errors
-    /// The failures of the calls that make what is asked about; a thread that can't be had.
+    /// The calls' failures, but for the one that is asked about, `INVALID_CONTEXT`; a thread that can't be had.
     pub fn verify(&self) -> Result<Verified> {
         let device = Device::with_driver(self, 0)?;
         let (stream, event) = (device.new_stream()?, device.new_event(EventOptions::default())?);
@@ -39,9 +40,10 @@ impl Driver {
                 thread::Builder::new().spawn_scoped(scope, || without_context(&stream, &event));
             asking.map(thread::ScopedJoinHandle::join)
         });
-        let Ok(Ok(streams_need_no_context)) = asked else {
+        let Ok(Ok(answer)) = asked else {
             return Err(Error::state("no thread could be had to ask the driver on"));
         };
+        let streams_need_no_context = answer?;
         self.0.scoped_streams.store(!streams_need_no_context, Ordering::Relaxed);
         Ok(Verified { streams_need_no_context })
     }
@@ -53,6 +55,10 @@ impl Driver {
     }
 }
 
-fn without_context(stream: &Stream, event: &Event) -> bool {
-    stream.record(event).and_then(|()| stream.wait_event(event)).is_ok()
+fn without_context(stream: &Stream, event: &Event) -> Result<bool> {
+    match stream.record(event).and_then(|()| stream.wait_event(event)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.is(CUresult::INVALID_CONTEXT) => Ok(false),
+        Err(error) => Err(error),
+    }
 }

@@ -39,6 +39,8 @@ pub struct LaunchConfig {
 
 impl LaunchConfig {
     /// This grid of these blocks, without dynamic shared memory.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
         Self {
@@ -53,6 +55,8 @@ impl LaunchConfig {
     }
 
     /// One thread an element, in one dimension, in blocks of 256; at least one block.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn for_len(len: u32) -> Self {
         let blocks = if len == 0 { 1 } else { len.div_ceil(256) };
@@ -60,6 +64,8 @@ impl LaunchConfig {
     }
 
     /// With this much dynamic shared memory for a block, in bytes.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn shared_bytes(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
@@ -67,6 +73,8 @@ impl LaunchConfig {
     }
 
     /// In clusters of this many blocks in each dimension.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn cluster(mut self, blocks: [u32; 3]) -> Self {
         self.cluster = Some(blocks);
@@ -74,6 +82,8 @@ impl LaunchConfig {
     }
 
     /// With all blocks at once.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn cooperative(mut self) -> Self {
         self.cooperative = true;
@@ -81,6 +91,8 @@ impl LaunchConfig {
     }
 
     /// With this priority: lower numbers first.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
@@ -88,6 +100,8 @@ impl LaunchConfig {
     }
 
     /// The kernel may begin before the one in front of it is done.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn programmatic_serialization(mut self) -> Self {
         self.programmatic_serialization = true;

@@ -37,6 +37,8 @@ impl Parameters {
     }
 
     /// The parameters in order; `None` where the driver doesn't tell them.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn known(&self) -> Option<&[Parameter]> {
         self.0.as_deref()

@@ -161,6 +161,8 @@ impl Reclaim {
 
     /// Releases on the calling thread, by [`ByHand::step`] and [`drain`](Self::drain), instead of on threads, until the
     /// guard is dropped: for tests, and where driver calls are counted.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn run_by_hand(&self) -> ByHand<'_> {
         self.0.by_hand.fetch_add(1, Ordering::SeqCst);
@@ -168,6 +170,8 @@ impl Reclaim {
     }
 
     /// How many objects were handed over and aren't released yet.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn pending(&self) -> u64 {
         let released = self.0.released.load(Ordering::SeqCst);
@@ -175,6 +179,8 @@ impl Reclaim {
     }
 
     /// Waits until everything that was handed over before this call is released. By hand, releases it here.
+    ///
+    /// Calls nothing itself: the ends of the objects make their calls.
     ///
     /// # Errors
     /// [`ErrorKind::State`](crate::ErrorKind::State) with the number still to be released when `timeout` ran out, or once
@@ -319,6 +325,8 @@ pub struct ByHand<'a> {
 impl ByHand<'_> {
     /// Releases the oldest object on this thread. `false`: there was none; inside a callback and once process exit
     /// began, nothing is released.
+    ///
+    /// Calls nothing itself: the object's end makes its calls.
     #[expect(clippy::must_use_candidate, reason = "called for what it does")]
     pub fn step(&self) -> bool {
         self.queue.release_one_here()

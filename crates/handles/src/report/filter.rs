@@ -88,21 +88,29 @@ pub struct Rule {
 
 impl Rule {
     /// A rule that matches every warning.
+    ///
+    /// Calls nothing.
     pub const fn new(action: Action) -> Self {
         Self { action, kind: None, status: None, call: None }
     }
 
     /// Only warnings of this kind.
+    ///
+    /// Calls nothing.
     pub const fn kind(self, kind: WarningKind) -> Self {
         Self { kind: Some(kind), ..self }
     }
 
     /// Only warnings with this status.
+    ///
+    /// Calls nothing.
     pub const fn status(self, status: CUresult) -> Self {
         Self { status: Some(status), ..self }
     }
 
     /// Only warnings of this call, in whichever of its forms.
+    ///
+    /// Calls nothing.
     pub const fn call(self, call: Call) -> Self {
         Self { call: Some(call), ..self }
     }
@@ -126,17 +134,23 @@ pub struct Filter {
 
 impl Filter {
     /// A filter without rules.
+    ///
+    /// Calls nothing.
     pub const fn new(default: Action) -> Self {
         Self { rules: Vec::new(), default }
     }
 
     /// The same with one more rule, looked at after those that are there.
+    ///
+    /// Calls nothing.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
     }
 
     /// What this filter does with `warning`.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn action(&self, warning: &CudaWarning) -> Action {
         let rule = self.rules.iter().find(|rule| rule.matches(warning));

@@ -48,6 +48,8 @@ impl<'r> Capture<'r> {
 
     /// What was collected since the capture began or was last taken from, after pending cleanup was made to happen.
     /// Takes new room for what comes.
+    ///
+    /// Calls nothing itself: the ends of objects that are pending make theirs.
     #[must_use]
     pub fn take(&self) -> Vec<CudaWarning> {
         self.reports.settle();
@@ -56,6 +58,8 @@ impl<'r> Capture<'r> {
     }
 
     /// How many warnings there was no room for, since the capture began, after pending cleanup was made to happen.
+    ///
+    /// Calls nothing itself: the ends of objects that are pending make theirs.
     #[must_use]
     pub fn over(&self) -> u64 {
         self.reports.settle();

@@ -122,6 +122,8 @@ const FATAL_OBJECTS: usize = 512;
 
 impl Reports {
     /// A channel with the default filter and sink.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -170,6 +172,8 @@ impl Reports {
     }
 
     /// Sets what is done with which warnings; returns the filter that was set. What was delivered once is forgotten.
+    ///
+    /// Calls nothing.
     pub fn set_filter(&self, filter: Filter) -> Filter {
         let once = filter.has_once().then(|| Seen::with_capacity(ONCE_KEYS));
         let (filter, _once) = self.state.with(|state| {
@@ -179,6 +183,8 @@ impl Reports {
     }
 
     /// Sets where warnings go; returns the sink that was set, which may still be running on other threads.
+    ///
+    /// Calls nothing.
     pub fn set_sink(&self, sink: Sink) -> Sink {
         self.state.with(|state| mem::replace(&mut state.sink, sink))
     }
@@ -186,11 +192,15 @@ impl Reports {
     /// Sets who receives what the filter escalates, `None` for the sink; returns the hook that was set.
     ///
     /// A hook is held to what a sink is held to. It returns like one: nothing can be thrown out of a `Drop`.
+    ///
+    /// Calls nothing.
     pub fn set_escalation(&self, hook: Option<Sink>) -> Option<Sink> {
         self.state.with(|state| mem::replace(&mut state.escalation, hook))
     }
 
     /// How many warnings there were so far.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.state.with(|state| state.counts)
@@ -200,6 +210,8 @@ impl Reports {
     ///
     /// Room for `at_most` warnings is taken now; those beyond it are only [counted](Capture::over). Of several open
     /// captures the one begun last collects. What the filter ignores or folds isn't collected.
+    ///
+    /// Calls nothing.
     #[must_use = "a capture ends when it is dropped"]
     pub fn capture(&self, at_most: usize) -> Capture<'_> {
         Capture::new(self, at_most)
@@ -209,6 +221,8 @@ impl Reports {
     /// panics when it is dropped if something was, unless its thread is panicking already.
     ///
     /// What the filter ignores or folds counts too.
+    ///
+    /// Calls nothing.
     #[must_use = "a denial ends when it is dropped"]
     pub fn deny(&self) -> Deny<'_> {
         Deny::new(self)

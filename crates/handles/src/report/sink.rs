@@ -39,6 +39,8 @@ impl Sink {
     ///
     /// Rust programs ignore `SIGPIPE`. One that has chosen to be ended by it is ended by this write as by any other,
     /// where stderr is a pipe that nobody reads.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn stderr() -> Self {
         Self { target: Target::Stderr }
@@ -47,6 +49,8 @@ impl Sink {
     /// Makes each warning an event of level `WARN` with the target `cuhold`, whose fields are `kind`, `call`, `status`,
     /// `object`, `raw`, `id`, `fate`, `current` (a context's raw value) and `cause`, as far as they are known, and
     /// whose message is the whole line.
+    ///
+    /// Calls nothing.
     #[cfg(feature = "tracing")]
     #[must_use]
     pub const fn tracing() -> Self {
@@ -54,12 +58,16 @@ impl Sink {
     }
 
     /// Calls `closure` with each warning.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn new(closure: impl Fn(&CudaWarning) + Send + Sync + 'static) -> Self {
         Self { target: Target::User(Arc::new(closure)) }
     }
 
     /// Gives this sink a warning, outside any channel: how a sink passes on to the one that it replaced.
+    ///
+    /// Calls nothing.
     pub fn write(&self, warning: &CudaWarning) {
         match &self.target {
             Target::Stderr => write_line(format_args!("warning: {warning}")),

@@ -81,6 +81,8 @@ const _: () = assert!(size_of::<CudaWarning>() <= 112);
 
 impl CudaWarning {
     /// A driver call for `object` failed.
+    ///
+    /// Calls nothing.
     pub const fn failed(failure: Failure, object: Object, fate: Fate) -> Self {
         let new = Self::new(WarningKind::Failed, object);
         Self { failure: Some(failure), fate: Some(fate), ..new }
@@ -88,6 +90,8 @@ impl CudaWarning {
 
     /// After work for `object` the driver refused to make the caller's context current again; `current` says which
     /// one is.
+    ///
+    /// Calls nothing.
     pub const fn restore_refused(failure: Failure, object: Object, current: Current) -> Self {
         let new = Self::new(WarningKind::RestoreRefused, object);
         Self { failure: Some(failure), current, ..new }
@@ -95,6 +99,8 @@ impl CudaWarning {
 
     /// After work for `object` the driver refused to put the thread's capture mode back; `in_force` names the one that
     /// is, such as `relaxed`.
+    ///
+    /// Calls nothing.
     pub const fn mode_not_restored(
         failure: Failure,
         object: Object,
@@ -106,17 +112,23 @@ impl CudaWarning {
 
     /// `skipped`, which would have ended `object`, wasn't called, since its context couldn't be made current: `cause`.
     /// The object leaked.
+    ///
+    /// Calls nothing.
     pub const fn skipped(skipped: Call, object: Object, cause: Failure) -> Self {
         let new = Self::new(WarningKind::Skipped, object);
         Self { failure: Some(cause), skipped: Some(skipped), fate: Some(Fate::Leaked), ..new }
     }
 
     /// Foreign code panicked, and the panic had to end there; keeps the head of the panic's text.
+    ///
+    /// Calls nothing.
     pub fn panicked(object: Object, payload: &(dyn Any + Send)) -> Self {
         Self::new(WarningKind::Panicked, object).with_text(panic_text(payload))
     }
 
     /// Something that no call answered: a broken invariant, a closure that the driver never called.
+    ///
+    /// Calls nothing.
     pub const fn note(object: Object, text: &'static str) -> Self {
         let new = Self::new(WarningKind::Note, object);
         Self { constant: text, ..new }
@@ -138,69 +150,93 @@ impl CudaWarning {
     }
 
     /// The same, with what is current.
+    ///
+    /// Calls nothing.
     pub const fn with_current(self, current: Current) -> Self {
         Self { current, ..self }
     }
 
     /// The same, with what became of the object.
+    ///
+    /// Calls nothing.
     pub const fn with_fate(self, fate: Fate) -> Self {
         Self { fate: Some(fate), ..self }
     }
 
     /// The same, with a text of its own: its first 48 bytes, cut with a mark, as one line.
+    ///
+    /// Calls nothing.
     pub fn with_text(self, text: &str) -> Self {
         Self { text: Text::new(text), ..self }
     }
 
     /// What kind of thing went wrong.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn kind(&self) -> WarningKind {
         self.kind
     }
 
     /// The failed call with what it answered, if a call failed.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn failure(&self) -> Option<Failure> {
         self.failure
     }
 
     /// What the failed call answered, if a call failed.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn status(&self) -> Option<CUresult> {
         self.failure.map(|failure| failure.status)
     }
 
     /// The call that failed, if one did. Of a skipped call, the one that stood in its way.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn call(&self) -> Option<Call> {
         self.failure.map(|failure| failure.call)
     }
 
     /// The call that wasn't made.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn skipped_call(&self) -> Option<Call> {
         self.skipped
     }
 
     /// The object.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn object(&self) -> Object {
         Object { kind: self.object_kind, raw: self.object_raw, id: self.object_id }
     }
 
     /// What became of the object; `None` where the failure doesn't touch that.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn fate(&self) -> Option<Fate> {
         self.fate
     }
 
     /// Which context is current, where that matters.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub const fn current(&self) -> Current {
         self.current
     }
 
     /// The cause: the text given, else what CUDA's code means, else nothing.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn text(&self) -> &str {
         match (self.text.as_str(), self.kind, self.status()) {

@@ -62,7 +62,7 @@ impl<'a> Target<'a> {
 
 /// What is current on the calling thread, for the cold path.
 #[cold]
-fn ask(calls: Calls<'_>) -> Current {
+pub(crate) fn ask(calls: Calls<'_>) -> Current {
     match current(calls) {
         Ok(raw) => Current::of(raw),
         Err(failure) => Current::Unknown(failure),

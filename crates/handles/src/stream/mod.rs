@@ -63,12 +63,16 @@ pub struct StreamOptions {
 
 impl StreamOptions {
     /// Ordered with the legacy default stream.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn blocking() -> Self {
         Self { blocking: true, ..Self::default() }
     }
 
     /// Of this priority.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
@@ -86,7 +90,7 @@ impl StreamOptions {
 }
 
 /// A CUDA stream. Clones are the same stream; it ends with the last of them, and work that is queued by then is done
-/// all the same.
+/// all the same. Its drop calls `cuStreamDestroy`.
 ///
 /// # Examples
 /// ```
@@ -104,7 +108,7 @@ pub struct Stream(Handle<StreamRes>);
 impl Stream {
     /// Makes a stream in the context.
     ///
-    /// Calls `cuStreamCreateWithPriority`.
+    /// Calls `cuStreamCreateWithPriority`; `cuStreamDestroy` where it is undone.
     ///
     /// # Errors
     /// The call's failure, or that of making the context current and the caller's again.
@@ -295,7 +299,7 @@ impl Stream {
 
     /// Makes an event in the stream's context and records it.
     ///
-    /// Calls `cuEventCreate`, `cuEventRecord`.
+    /// Calls `cuEventCreate`, `cuEventRecord`; `cuEventDestroy` where it is undone.
     ///
     /// # Errors
     /// The calls' failures; no event is left.

@@ -52,12 +52,16 @@ impl<'a> From<&'a Stream> for StreamRef<'a> {
 
 impl<'a> StreamRef<'a> {
     /// The context.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn context(self) -> &'a Context {
         self.context
     }
 
     /// The driver.
+    ///
+    /// Calls nothing.
     #[must_use]
     #[inline]
     pub fn driver(self) -> &'a Driver {

@@ -24,6 +24,8 @@ mod inside;
 #[cfg(test)]
 mod launch;
 #[cfg(test)]
+mod operations;
+#[cfg(test)]
 mod owner;
 #[cfg(test)]
 mod pairs;

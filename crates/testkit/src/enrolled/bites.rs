@@ -1,0 +1,198 @@
+//! The checker bites: operations that break one promise each, and what is then said.
+
+#![expect(unsafe_code, reason = "misuses the driver")]
+
+use super::{
+    Enrolled, Run,
+    faults::{Seen, once},
+    situation::USUAL,
+};
+use cuhold_driver_sys::{Calls, Fault, ffi::*};
+use cuhold_handles::{Current, Error, Event, Result};
+
+/// The first call fails with the injector's first status.
+const FAILS: Fault = Fault::refused(CUresult(9001)).nth(1);
+
+fn seen(body: fn(&Run<'_>), faults: &[Fault]) -> Seen {
+    once(&Enrolled::new("Test :: body", body), USUAL[0], faults)
+}
+
+/// The one complaint about this body.
+fn complaint(body: fn(&Run<'_>), faults: &[Fault]) -> String {
+    let mut complaints = seen(body, faults).complaints;
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    complaints.remove(0)
+}
+
+fn calls<'a>(run: &'a Run<'_>) -> Calls<'a> {
+    Calls::new(run.sim())
+}
+
+fn raw_stream(run: &Run<'_>) -> CUstream {
+    run.context()
+        .with_current(|| {
+            let mut raw = CUstream::NULL;
+            // SAFETY: *pointers*: a live local.
+            unsafe { calls(run).cuStreamCreate(&raw mut raw, 0) }.unwrap();
+            raw
+        })
+        .unwrap()
+}
+
+fn destroy(run: &Run<'_>, raw: CUstream) -> Result<()> {
+    // SAFETY: *handles*: the simulated driver notices misuse.
+    unsafe { calls(run).cuStreamDestroy_v2(raw) }.map_err(Error::from)
+}
+
+fn push(run: &Run<'_>) {
+    // SAFETY: *handles*: the context is live.
+    unsafe { calls(run).cuCtxPushCurrent_v2(run.context().as_raw()) }.unwrap();
+}
+
+fn record(run: &Run<'_>, event: &Event) -> Result<()> {
+    run.stream().record(event)
+}
+
+#[test]
+fn an_operation_that_keeps_the_promises_is_not_complained_of() {
+    let body = |run: &Run<'_>| {
+        let event = run.new_event();
+        run.repeat(|| record(run, &event));
+    };
+    assert_eq!(seen(body, &[]).complaints, Vec::<String>::new());
+    assert_eq!(seen(body, &[FAILS]).complaints, Vec::<String>::new());
+}
+
+#[test]
+fn a_failure_that_nobody_was_told_of_is_found() {
+    let body = |run: &Run<'_>| {
+        let event = run.new_event();
+        drop(run.op(|| record(run, &event)));
+    };
+    assert_eq!(seen(body, &[]).complaints, Vec::<String>::new());
+    assert!(complaint(body, &[FAILS]).contains("it was told 0 times"));
+}
+
+#[test]
+fn a_failure_that_was_told_twice_is_found() {
+    let body = |run: &Run<'_>| {
+        let event = run.new_event();
+        let result = run.op(|| record(run, &event));
+        run.keep(result.clone());
+        run.keep(result);
+    };
+    assert!(complaint(body, &[FAILS]).contains("it was told 2 times"));
+}
+
+#[test]
+fn a_fault_that_never_comes_about_is_found() {
+    let body = |run: &Run<'_>| run.op(|| ());
+    assert_eq!(complaint(body, &[FAILS]), "1 faults, of which only 0 came about");
+}
+
+#[test]
+fn a_moved_context_is_found_unless_what_was_told_names_the_current_one() {
+    let silent = |run: &Run<'_>| run.op(|| push(run));
+    assert!(complaint(silent, &[]).contains("nothing that was told names the current one"));
+    let told = |run: &Run<'_>| {
+        run.op(|| push(run));
+        let now = Current::of(run.context().as_raw());
+        run.keep::<()>(Err(Error::state("moved").with_current(now)));
+    };
+    assert_eq!(seen(told, &[]).complaints, Vec::<String>::new());
+    let wrong = |run: &Run<'_>| {
+        run.op(|| ());
+        let now = Current::of(run.context().as_raw());
+        run.keep::<()>(Err(Error::state("not moved").with_current(now)));
+    };
+    assert!(complaint(wrong, &[]).starts_with("current is"));
+}
+
+#[test]
+fn a_deeper_stack_with_the_same_context_on_top_is_found() {
+    let body = |run: &Run<'_>| {
+        push(run);
+        run.op(|| push(run));
+    };
+    assert!(complaint(body, &[]).contains("nothing that was told names the current one"));
+}
+
+#[test]
+fn a_capture_mode_that_was_not_put_back_is_found() {
+    let body = |run: &Run<'_>| {
+        run.op(|| {
+            let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+            // SAFETY: *pointers*: a live local.
+            unsafe { calls(run).cuThreadExchangeStreamCaptureMode(&raw mut mode) }.unwrap();
+        });
+    };
+    assert!(complaint(body, &[]).contains("the capture mode was"));
+}
+
+#[test]
+fn an_object_that_is_lost_without_a_word_is_found() {
+    let body = |run: &Run<'_>| {
+        run.op(|| raw_stream(run));
+    };
+    assert!(complaint(body, &[]).starts_with("nobody was told of the loss of stream"));
+}
+
+#[test]
+fn the_loss_of_one_object_that_was_told_does_not_cover_another() {
+    let body = |run: &Run<'_>| {
+        let stream = run.new_stream();
+        run.op(|| {
+            drop(stream);
+            raw_stream(run);
+        });
+    };
+    let complaints = seen(body, &[FAILS]).complaints;
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].starts_with("nobody was told of the loss of stream"));
+}
+
+#[test]
+fn a_failed_creation_that_leaves_something_is_found() {
+    let body = |run: &Run<'_>| {
+        let left = std::cell::Cell::new(CUstream::NULL);
+        run.create(|| {
+            if !left.get().is_null() {
+                return Ok(());
+            }
+            left.set(raw_stream(run));
+            Err(Error::state("a creation failed"))
+        });
+        destroy(run, left.get()).unwrap();
+    };
+    assert!(complaint(body, &[]).starts_with("a creation failed, and left stream"));
+}
+
+#[test]
+fn a_second_destroy_is_found() {
+    let body = |run: &Run<'_>| {
+        let stream = raw_stream(run);
+        run.op(|| {
+            destroy(run, stream).unwrap();
+            drop(destroy(run, stream));
+        });
+    };
+    assert!(complaint(body, &[]).starts_with("violation: double destroy of stream"));
+}
+
+#[test]
+fn an_object_that_works_once_only_is_found() {
+    let body = |run: &Run<'_>| {
+        let done = std::cell::Cell::new(false);
+        run.repeat(|| if done.replace(true) { Err(Error::state("used up")) } else { Ok(()) });
+    };
+    assert_eq!(complaint(body, &[]), "a second use: used up");
+}
+
+#[test]
+fn something_that_holds_the_driver_for_good_is_found() {
+    let body = |run: &Run<'_>| {
+        run.op(|| Box::leak(Box::new(run.driver().clone())));
+    };
+    let complaints = seen(body, &[]).complaints;
+    assert!(complaints.iter().any(|c| c.contains("something holds it")), "{complaints:?}");
+}

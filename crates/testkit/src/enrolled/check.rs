@@ -1,0 +1,104 @@
+//! The checker: what the policy promises, held against what one run of an operation left behind.
+
+use super::told::Told;
+use crate::stack::ThreadState;
+use cuhold_driver_sim::{Leak, ObjectKind, Violation};
+use cuhold_driver_sys::{CUresult, Entry};
+use cuhold_handles::{Closed, Current};
+
+/// What was seen of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Evidence {
+    /// The calls that the operation made.
+    pub(crate) calls: Vec<Entry>,
+    /// The statuses that only the injector answers.
+    pub(crate) injected: Vec<CUresult>,
+    /// The thread before and right after the operation.
+    pub(crate) before: ThreadState,
+    pub(crate) after: ThreadState,
+    pub(crate) told: Told,
+    /// What a creation that failed left behind, right after it.
+    pub(crate) created: Vec<Leak>,
+    /// Of a second, unfaulted use of the same objects: what went wrong.
+    pub(crate) unusable: Option<String>,
+    /// What the driver's end gave.
+    pub(crate) closed: Result<Closed, String>,
+    /// What nobody ended.
+    pub(crate) leaks: Vec<Leak>,
+    pub(crate) violations: Vec<Violation>,
+}
+
+/// A promise that was broken, in words.
+pub(crate) type Complaint = String;
+
+impl Evidence {
+    /// Every promise that this run broke.
+    pub(crate) fn complaints(&self) -> Vec<Complaint> {
+        let mut found = Vec::new();
+        self.check_told(&mut found);
+        self.check_thread(&mut found);
+        self.check_objects(&mut found);
+        found
+    }
+
+    /// P1, P3, P4: every failed call is told exactly once.
+    fn check_told(&self, found: &mut Vec<Complaint>) {
+        for status in &self.injected {
+            let failed = self.calls.iter().filter(|call| call.status() == *status).count();
+            let told = self.told.times(*status);
+            if told != failed {
+                found.push(format!(
+                    "{failed} calls answered {status}, and it was told {told} times"
+                ));
+            }
+        }
+    }
+
+    /// P2, P5, P11: the thread is as it was, or what was told names what is current.
+    fn check_thread(&self, found: &mut Vec<Complaint>) {
+        let now = Current::of(self.after.current());
+        let currents = self.told.currents();
+        let is_named =
+            currents.iter().any(|told| *told == now || matches!(told, Current::Unknown(_)));
+        if self.before.stack != self.after.stack && !is_named {
+            found.push(format!(
+                "the thread's contexts were {:?} and are {:?}, and nothing that was told names the current one",
+                self.before.stack, self.after.stack
+            ));
+        }
+        if !currents.is_empty() && !is_named {
+            found.push(format!("current is {now:?}, and told was {currents:?}"));
+        }
+        if self.before.mode != self.after.mode && !self.told.is_mode_lost() {
+            found.push(format!(
+                "the capture mode was {:?} and is {:?}, and nobody was told",
+                self.before.mode, self.after.mode
+            ));
+        }
+    }
+
+    /// P2, P6, P7: nothing is lost that wasn't told to be, nothing is ended twice or used after its end.
+    fn check_objects(&self, found: &mut Vec<Complaint>) {
+        self.check_lost("a creation failed, and left", &self.created, found);
+        self.check_lost("nobody was told of the loss of", &self.leaks, found);
+        found.extend(self.unusable.iter().map(|error| format!("a second use: {error}")));
+        found.extend(self.violations.iter().map(|violation| format!("violation: {violation}")));
+        match &self.closed {
+            Ok(Closed::Destroyed) => {}
+            Ok(other) => found.push(format!("the driver's end gave {other:?}: something holds it")),
+            Err(error) => found.push(format!("the driver's end failed: {error}")),
+        }
+    }
+
+    fn check_lost(&self, what: &str, lost: &[Leak], found: &mut Vec<Complaint>) {
+        let untold: Vec<_> = lost
+            .iter()
+            .filter(|leak| leak.kind != ObjectKind::PushedContext)
+            .filter(|leak| !self.told.names_as_lost(leak.raw))
+            .collect();
+        // A closing that failed gave its error to the caller, who knows what was closed.
+        if untold.len() > self.told.unnamed_losses() {
+            found.extend(untold.iter().map(|leak| format!("{what} {leak}")));
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What the body of an enrolled operation is given, and the one part of it in which calls fail and are logged.
+
+use super::{raw, told::Told};
+use crate::{PTX, kernels, stack::ThreadState};
+use cuhold_driver_sim::{Leak, Sim};
+use cuhold_driver_sys::{DriverApi, Entry, Fault, ffi::*, forward_driver_api};
+use cuhold_handles::{
+    ByHand, Context, CudaWarning, Device, Driver, Error, Event, EventOptions, Kernel, Library,
+    Refused, Sink, Stream,
+};
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// One run of an enrolled operation: a simulated driver of its own, and objects to work with.
+///
+/// A body sets up what it needs, does exactly the operation in [`op`](Self::op), [`create`](Self::create) or
+/// [`repeat`](Self::repeat), once, and drops the rest. Only in that part calls fail and are logged.
+pub struct Run<'a> {
+    pub(super) sim: &'a Sim,
+    pub(super) device: &'a Device,
+    pub(super) other: &'a Device,
+    pub(super) stream: Stream,
+    pub(super) by_hand: &'a ByHand<'a>,
+    pub(super) faults: &'a [Fault],
+    pub(super) heard: Heard,
+    pub(super) stream_was_asked_for: Cell<bool>,
+    /// Held by each other driver value until it has ended.
+    pub(super) drivers: Arc<()>,
+    pub(super) window: RefCell<Option<Window>>,
+    pub(super) unusable: RefCell<Option<String>>,
+}
+
+/// What was told so far, on whatever thread.
+#[derive(Clone, Default)]
+pub(super) struct Heard(Arc<Mutex<Told>>);
+
+impl Heard {
+    fn warning(&self, warning: CudaWarning) {
+        self.0.lock().unwrap().warnings.push(warning);
+    }
+
+    fn error(&self, error: Error) {
+        self.0.lock().unwrap().errors.push(error);
+    }
+
+    /// All warnings of the driver come here.
+    pub(super) fn listen_to(&self, driver: &Driver) {
+        let heard = self.clone();
+        drop(driver.reports().set_sink(Sink::new(move |warning| heard.warning(*warning))));
+    }
+
+    pub(super) fn take(&self) -> Told {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+/// What was seen while the operation was made.
+pub(super) struct Window {
+    pub(super) calls: Vec<Entry>,
+    pub(super) before: ThreadState,
+    pub(super) after: ThreadState,
+    /// What a failed creation left.
+    pub(super) created: Vec<Leak>,
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+impl Run<'_> {
+    /// The driver.
+    #[must_use]
+    pub fn driver(&self) -> &Driver {
+        self.device.driver()
+    }
+
+    /// The device that the operation is about.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.device
+    }
+
+    /// Its primary context.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        self.device.context()
+    }
+
+    /// Another device.
+    #[must_use]
+    pub fn second_device(&self) -> &Device {
+        self.other
+    }
+
+    /// A stream of the device. An operation that works on a stream uses this one: it is another kind of stream in each
+    /// situation, which one is [`stream_kind`](Self::stream_kind).
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        self.stream_was_asked_for.set(true);
+        &self.stream
+    }
+
+    /// A new stream of the device.
+    #[must_use]
+    pub fn new_stream(&self) -> Stream {
+        self.device.new_stream().unwrap()
+    }
+
+    /// A new event of the device.
+    #[must_use]
+    pub fn new_event(&self) -> Event {
+        self.device.new_event(EventOptions::default()).unwrap()
+    }
+
+    /// The test kernels, loaded: see [`PTX`].
+    #[must_use]
+    pub fn kernels(&self) -> Library {
+        kernels::register(self.sim);
+        self.device.load(PTX).unwrap()
+    }
+
+    /// The test kernel of this name.
+    #[must_use]
+    pub fn kernel(&self, name: &str) -> Kernel {
+        self.kernels().kernel(name).unwrap()
+    }
+
+    /// The simulated driver.
+    #[must_use]
+    pub fn sim(&self) -> &Sim {
+        self.sim
+    }
+
+    /// A context that the library knows nothing of, to be taken over or borrowed.
+    #[must_use]
+    pub fn raw_context(&self) -> CUcontext {
+        raw::new_context(self.sim)
+    }
+
+    /// Ends it, if nobody took it over.
+    pub fn end_raw_context(&self, raw: CUcontext) {
+        raw::end_context(self.sim, raw);
+    }
+
+    /// Another driver value over the same simulated driver, not initialized. What it warns of is heard here, too.
+    #[must_use]
+    pub fn new_driver(&self) -> Driver {
+        let driver =
+            Driver::from_api(Watched { sim: self.sim.clone(), _alive: Arc::clone(&self.drivers) });
+        self.heard.listen_to(&driver);
+        driver
+    }
+
+    /// Waits until the values of [`new_driver`](Self::new_driver) have ended, which they do on a thread of theirs.
+    pub fn wait_for_new_drivers(&self) {
+        let until = Instant::now() + Duration::from_secs(10);
+        while Arc::strong_count(&self.drivers) > 1 {
+            assert!(Instant::now() < until, "something still holds another driver value");
+            thread::yield_now();
+        }
+    }
+
+    /// Does the operation. In here calls fail and are logged; what it leaves to the reclaimer is done in here, too.
+    pub fn op<T>(&self, operation: impl FnOnce() -> T) -> T {
+        let api = self.driver().api();
+        // What the set-up has left to the reclaimer.
+        while self.by_hand.step() {}
+        let before = ThreadState::of(api);
+        self.faults.iter().for_each(|fault| self.sim.faults().arm(*fault));
+        let (value, calls) = self.sim.log().during(|| {
+            let value = operation();
+            while self.by_hand.step() {}
+            value
+        });
+        self.sim.faults().disarm();
+        let after = ThreadState::of(api);
+        let window = Window { calls, before, after, created: Vec::new() };
+        assert!(self.window.replace(Some(window)).is_none(), "a body does one operation");
+        value
+    }
+
+    /// Does an operation that can be done again, and keeps its error. Afterwards it is done again, with nothing failing:
+    /// the objects that it works on must be usable whatever happened to them (P2).
+    pub fn repeat<T, E: Into<Error>>(&self, operation: impl Fn() -> Result<T, E>) -> Option<T> {
+        let value = self.keep(self.op(&operation));
+        self.again(|| operation().map(drop).map_err(Into::into));
+        value
+    }
+
+    /// Does an operation that makes something, and keeps its error. If it fails, everything that it made is gone by then
+    /// (P2), and it can be done again.
+    pub fn create<T, E: Into<Error>>(&self, operation: impl Fn() -> Result<T, E>) -> Option<T> {
+        let before = self.sim.leaks();
+        let result = self.op(&operation);
+        if result.is_err() {
+            let left = self
+                .sim
+                .leaks()
+                .into_iter()
+                .filter(|leak| !before.iter().any(|b| b.raw == leak.raw));
+            if let Some(window) = self.window.borrow_mut().as_mut() {
+                window.created = left.collect();
+            }
+        }
+        let value = self.keep(result);
+        self.again(|| operation().map(drop).map_err(Into::into));
+        value
+    }
+
+    /// As [`repeat`](Self::repeat), of an operation that makes a context current on purpose: where it succeeds, that one
+    /// stands in the place of the former.
+    pub fn set_current<E: Into<Error>>(
+        &self,
+        target: &Context,
+        operation: impl Fn() -> Result<(), E>,
+    ) {
+        let result = self.op(&operation);
+        if result.is_ok()
+            && let Some(window) = self.window.borrow_mut().as_mut()
+        {
+            let mut meant = window.before.clone();
+            if !meant.stack.is_empty() {
+                meant.stack.remove(0);
+            }
+            meant.stack.insert(0, target.as_raw());
+            if meant == window.after {
+                window.after = window.before.clone();
+            }
+        }
+        self.keep(result);
+        self.again(|| operation().map_err(Into::into));
+    }
+
+    /// Does something with nothing failing, which must work.
+    fn again(&self, operation: impl FnOnce() -> Result<(), Error>) {
+        self.put_thread_back();
+        if let Err(error) = operation() {
+            self.unusable.replace(Some(error.to_string()));
+        }
+    }
+
+    /// Makes the thread's state what it was before the operation, which may have told that it couldn't.
+    pub(super) fn put_thread_back(&self) {
+        if let Some(window) = self.window.borrow().as_ref() {
+            window.before.put_back(self.driver().api());
+        }
+    }
+
+    /// The value, or a note of the error.
+    pub fn keep<T>(&self, result: Result<T, impl Into<Error>>) -> Option<T> {
+        result.map_err(|error| self.heard.error(error.into())).ok()
+    }
+
+    /// The same of a refusal, whose value comes back.
+    ///
+    /// # Errors
+    /// The refusal's value.
+    pub fn keep_or<T, V>(&self, result: Result<T, Refused<V>>) -> Result<T, V> {
+        result.map_err(|refused| {
+            self.heard.error(refused.error);
+            refused.value
+        })
+    }
+}
+
+/// A simulated driver whose end can be seen.
+struct Watched {
+    sim: Sim,
+    _alive: Arc<()>,
+}
+
+impl Watched {
+    fn api(&self) -> &dyn DriverApi {
+        &self.sim
+    }
+}
+
+forward_driver_api!(Watched, |this| this.api());

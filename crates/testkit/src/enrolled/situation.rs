@@ -1,0 +1,56 @@
+//! In which situations each operation is run: what is current, and which stream it works on.
+
+/// What is current on the calling thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum NowCurrent {
+    /// Nothing.
+    Nothing,
+    /// The primary context of the device that the operation is about.
+    Own,
+    /// Another context of that device.
+    OfSameDevice,
+    /// The primary context of another device.
+    OfOtherDevice,
+}
+
+/// Which stream [`Run::stream`](super::Run::stream) is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum StreamKind {
+    /// One that only the library knows.
+    Created,
+    /// One whose raw value was taken, so that others may capture it.
+    Exposed,
+    /// The legacy default stream.
+    Legacy,
+}
+
+/// One situation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Situation {
+    pub(crate) current: NowCurrent,
+    pub(crate) stream: StreamKind,
+}
+
+const fn with(stream: StreamKind, current: NowCurrent) -> Situation {
+    Situation { current, stream }
+}
+
+/// Those of every operation.
+pub(crate) const USUAL: &[Situation] = &[
+    with(StreamKind::Created, NowCurrent::Nothing),
+    with(StreamKind::Created, NowCurrent::Own),
+    with(StreamKind::Created, NowCurrent::OfSameDevice),
+    with(StreamKind::Created, NowCurrent::OfOtherDevice),
+];
+
+/// Those of operations on a stream as well.
+pub(crate) const OF_STREAMS: &[Situation] = &[
+    with(StreamKind::Exposed, NowCurrent::Own),
+    with(StreamKind::Exposed, NowCurrent::OfOtherDevice),
+    with(StreamKind::Legacy, NowCurrent::Nothing),
+    with(StreamKind::Legacy, NowCurrent::Own),
+    with(StreamKind::Legacy, NowCurrent::OfSameDevice),
+    with(StreamKind::Legacy, NowCurrent::OfOtherDevice),
+];

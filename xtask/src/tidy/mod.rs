@@ -3,6 +3,7 @@
 mod layers;
 mod map;
 mod places;
+mod scenarios;
 pub(crate) mod unsafety;
 mod words;
 
@@ -67,6 +68,7 @@ fn findings() -> Result<Vec<Finding>> {
     }
     found.extend(layers::check()?);
     found.extend(map::check(&sources));
+    found.extend(scenarios::check(&sources));
     Ok(found)
 }
 

@@ -36,6 +36,8 @@ mod reclaim;
 #[cfg(test)]
 mod report;
 #[cfg(test)]
+mod scenario;
+#[cfg(test)]
 mod scope;
 #[cfg(test)]
 mod smoke;

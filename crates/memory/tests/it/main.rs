@@ -24,6 +24,8 @@ mod pool;
 #[cfg(test)]
 mod raw;
 #[cfg(test)]
+mod scenario;
+#[cfg(test)]
 mod source;
 #[cfg(test)]
 mod staging;

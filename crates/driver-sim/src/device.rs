@@ -7,6 +7,7 @@
 use cuhold_driver_sys::ffi::*;
 
 use crate::{
+    array::element_bytes,
     audit::{CallSite, ViolationKind},
     context::Context,
     options::DeviceOptions,
@@ -113,6 +114,22 @@ pub(crate) fn luid(
 pub(crate) fn total_memory(turn: &mut Turn<'_>, bytes: Out<usize>, device: CUdevice) -> Answer {
     let bytes = bytes.required()?;
     bytes.write(turn.state.device(device)?.options.memory_bytes);
+    Ok(())
+}
+
+/// As many elements as the table "Technical Specifications per Compute Capability" says.
+pub(crate) fn linear_texture_width(
+    turn: &mut Turn<'_>,
+    width: Out<usize>,
+    format: CUarray_format,
+    channels: c_uint,
+    device: CUdevice,
+) -> Answer {
+    const WIDTH_MAX: usize = 1 << 28;
+    let width = width.required()?;
+    turn.state.device_index(device)?;
+    element_bytes(format, channels)?;
+    width.write(WIDTH_MAX);
     Ok(())
 }
 

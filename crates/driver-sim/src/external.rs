@@ -138,31 +138,32 @@ impl Turn<'_> {
 
     fn semaphore(&mut self, raw: CUexternalSemaphore) -> Result<Key<ExternalSemaphore>, CUresult> {
         let absent = self.state.external.semaphores.absent(raw.addr());
-        let status = self.status_of_absent(absent);
+        let status = self.status_of_absent(absent, CUresult::INVALID_VALUE);
         self.find(|state| &state.external.semaphores, raw.addr(), status)
     }
 
     fn external_memory(&mut self, raw: CUexternalMemory) -> Result<Key<ExternalMemory>, CUresult> {
         let absent = self.state.external.memories.absent(raw.addr());
-        let status = self.status_of_absent(absent);
+        let status = self.status_of_absent(absent, CUresult::INVALID_VALUE);
         self.find(|state| &state.external.memories, raw.addr(), status)
     }
 
     fn graphics(&mut self, raw: CUgraphicsResource) -> Result<Key<Graphics>, CUresult> {
         let absent = self.state.external.graphics.absent(raw.addr());
-        let status = self.status_of_absent(absent);
+        let status = self.status_of_absent(absent, CUresult::INVALID_HANDLE);
         self.find(|state| &state.external.graphics, raw.addr(), status)
     }
 
-    fn status_of_absent(&self, absent: Absent) -> CUresult {
+    /// What a handle that isn't live is answered with; `null` was measured.
+    fn status_of_absent(&self, absent: Absent, null: CUresult) -> CUresult {
         match absent {
             Absent::Ended(Some(grave)) => self.status_of_gone(grave),
-            _ => CUresult::INVALID_HANDLE,
+            _ => null,
         }
     }
 
-    /// What every call here needs: a context. Another one than the object's is a violation: what a real driver does
-    /// there wasn't measured.
+    /// What calls about semaphores and graphics need: a context. Another one than the object's is a violation: what a
+    /// real driver does there wasn't measured.
     fn in_its_context(
         &mut self,
         context: Option<Key<Context>>,
@@ -179,10 +180,11 @@ impl Turn<'_> {
     }
 }
 
+/// Whatever is current (measured).
 pub(crate) fn memory_destroy(turn: &mut Turn<'_>, memory: CUexternalMemory) -> Answer {
     let key = turn.external_memory(memory)?;
-    let context = turn.state.external.memories.get(key).map(|found| found.context);
-    turn.in_its_context(context, (ObjectKind::ExternalMemory, key.raw()))?;
+    turn.not_lost()?;
+    turn.check_capture()?;
     let by = turn.site;
     turn.state.external.memories.remove(key, by, Ending::Destroyed);
     Ok(())
@@ -200,7 +202,7 @@ pub(crate) fn memory_buffer(
     let found = turn.state.external.memories.get(key);
     let (context, whole) =
         found.map(|found| (found.context, found.size_bytes)).ok_or(CUresult::INVALID_HANDLE)?;
-    turn.in_its_context(Some(context), (ObjectKind::ExternalMemory, key.raw()))?;
+    turn.not_lost()?;
     let fits = desc.offset.checked_add(desc.size).is_some_and(|end| end <= whole);
     if desc.size == 0 || desc.flags != 0 || !fits {
         return Err(CUresult::INVALID_VALUE);
@@ -223,13 +225,15 @@ pub(crate) fn memory_mipmapped(
     let found = turn.state.external.memories.get(key);
     let (context, whole) =
         found.map(|found| (found.context, found.size_bytes)).ok_or(CUresult::INVALID_HANDLE)?;
-    turn.in_its_context(Some(context), (ObjectKind::ExternalMemory, key.raw()))?;
+    turn.not_lost()?;
     let size = Shape::of(&desc.arrayDesc)?.size_bytes();
     let end = size.and_then(|size| size.checked_add(desc.offset));
     if end.is_none_or(|end| end > whole) {
         return Err(CUresult::INVALID_VALUE);
     }
-    out.write(turn.make_mipmapped(desc.arrayDesc, desc.numLevels)?);
+    let device = turn.context_data(context)?.device;
+    let place = (context, turn.state.device_index(device)?);
+    out.write(turn.make_mipmapped(desc.arrayDesc, desc.numLevels, place)?);
     Ok(())
 }
 

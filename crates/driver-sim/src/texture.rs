@@ -1,8 +1,8 @@
-//! Textures and surfaces: numbers, counted in each context for itself.
+//! Textures and surfaces: numbers, counted in each context for itself, and both together.
 //!
 //! So a number that is destroyed while another context is current is that context's texture of the same number, if it
-//! has one, and nobody notices. Where it has none the driver answers success all the same (measured for a second
-//! destroy); here that is a violation.
+//! has one, and nobody notices. Where it has none the driver answers success all the same (measured); here that is a
+//! violation.
 //!
 //! Nothing is sampled: a kernel's closure reads no texture.
 //!
@@ -53,42 +53,59 @@ macro_rules! words {
 }
 words! { Texture Surface }
 
+/// What a number stands for.
 #[derive(Debug)]
-struct Slot<T> {
-    made: CallSite,
-    value: T,
+enum Numbered {
+    Texture(Box<Texture>),
+    Surface(Surface),
 }
 
-/// The numbers of one kind in one context.
+impl Numbered {
+    const fn kind(&self) -> ObjectKind {
+        match self {
+            Self::Texture(_) => ObjectKind::Texture,
+            Self::Surface(_) => ObjectKind::Surface,
+        }
+    }
+}
+
 #[derive(Debug)]
-struct Numbers<T> {
-    live: BTreeMap<u64, Slot<T>>,
+struct Slot {
+    made: CallSite,
+    value: Numbered,
+}
+
+impl Slot {
+    fn leak(&self, number: u64) -> Leak {
+        Leak::new(self.value.kind(), number, self.made)
+    }
+}
+
+/// The numbers of one context.
+#[derive(Debug, Default)]
+struct Numbers {
+    live: BTreeMap<u64, Slot>,
     given: u64,
     /// Destroyed ones, the newest last: it is given out again first.
     free: Vec<u64>,
 }
 
-impl<T> Default for Numbers<T> {
-    fn default() -> Self {
-        Self { live: BTreeMap::new(), given: 0, free: Vec::new() }
+impl Numbers {
+    fn has(&self, kind: ObjectKind, number: u64) -> bool {
+        self.live.get(&number).is_some_and(|slot| slot.value.kind() == kind)
     }
 }
 
-/// The numbers of one kind, by the id of their context.
-#[derive(Debug)]
-pub(crate) struct Numbered<T> {
-    kind: ObjectKind,
-    contexts: BTreeMap<u64, Numbers<T>>,
+/// Every texture and every surface, by the id of its context.
+#[derive(Debug, Default)]
+pub(crate) struct Textures {
+    contexts: BTreeMap<u64, Numbers>,
     /// What ended with its context.
     gone: Vec<Leak>,
 }
 
-impl<T: Copy> Numbered<T> {
-    fn new(kind: ObjectKind) -> Self {
-        Self { kind, contexts: BTreeMap::new(), gone: Vec::new() }
-    }
-
-    fn insert(&mut self, context: Key<Context>, made: CallSite, value: T) -> u64 {
+impl Textures {
+    fn insert(&mut self, context: Key<Context>, made: CallSite, value: Numbered) -> u64 {
         let numbers = self.contexts.entry(context.id()).or_default();
         let number = numbers.free.pop().unwrap_or_else(|| {
             numbers.given += 1;
@@ -98,35 +115,35 @@ impl<T: Copy> Numbered<T> {
         number
     }
 
-    fn get(&self, context: Key<Context>, number: u64) -> Option<T> {
-        Some(self.contexts.get(&context.id())?.live.get(&number)?.value)
+    fn get(&self, context: Key<Context>, number: u64) -> Option<&Numbered> {
+        Some(&self.contexts.get(&context.id())?.live.get(&number)?.value)
     }
 
     /// Ends a number; else says what is wrong with it.
-    fn remove(&mut self, context: Key<Context>, number: u64) -> Result<(), ViolationKind> {
+    fn remove(
+        &mut self,
+        context: Key<Context>,
+        kind: ObjectKind,
+        number: u64,
+    ) -> Result<(), ViolationKind> {
         let numbers = self.contexts.entry(context.id()).or_default();
-        if numbers.live.remove(&number).is_some() {
+        if numbers.has(kind, number) {
+            numbers.live.remove(&number);
             numbers.free.push(number);
             return Ok(());
         }
-        let given = (1..=numbers.given).contains(&number);
-        let elsewhere = self.contexts.values().any(|other| other.live.contains_key(&number));
-        Err(match (given, elsewhere) {
+        let was = (1..=numbers.given).contains(&number) && !numbers.live.contains_key(&number);
+        let elsewhere = self.contexts.values().any(|other| other.has(kind, number));
+        Err(match (was, elsewhere) {
             (_, true) => ViolationKind::WrongContext,
             (true, false) => ViolationKind::DoubleDestroy,
             (false, false) => ViolationKind::UnknownHandle,
         })
     }
 
-    fn end_context(&mut self, context: Key<Context>) {
-        let Some(numbers) = self.contexts.remove(&context.id()) else { return };
-        let ended = numbers.live.into_iter();
-        self.gone.extend(ended.map(|(number, slot)| Leak::new(self.kind, number, slot.made)));
-    }
-
     pub(crate) fn leaks(&self) -> impl Iterator<Item = Leak> {
         let live = self.contexts.values().flat_map(|numbers| &numbers.live);
-        live.map(|(number, slot)| Leak::new(self.kind, *number, slot.made))
+        live.map(|(number, slot)| slot.leak(*number))
     }
 
     pub(crate) fn gone_with_context(&self) -> impl Iterator<Item = Leak> {
@@ -134,53 +151,70 @@ impl<T: Copy> Numbered<T> {
     }
 }
 
-/// Every texture and every surface.
-#[derive(Debug)]
-pub(crate) struct Textures {
-    pub(crate) textures: Numbered<Texture>,
-    pub(crate) surfaces: Numbered<Surface>,
-}
-
-impl Default for Textures {
-    fn default() -> Self {
-        Self {
-            textures: Numbered::new(ObjectKind::Texture),
-            surfaces: Numbered::new(ObjectKind::Surface),
-        }
-    }
-}
-
 impl State {
     pub(crate) fn end_context_in_textures(&mut self, context: Key<Context>) {
-        self.textures.textures.end_context(context);
-        self.textures.surfaces.end_context(context);
+        let Some(numbers) = self.textures.contexts.remove(&context.id()) else { return };
+        let ended = numbers.live.iter().map(|(number, slot)| slot.leak(*number));
+        self.textures.gone.extend(ended);
     }
 }
 
 impl Turn<'_> {
-    fn check_array(&mut self, desc: &CUDA_RESOURCE_DESC) -> Answer {
+    fn check_array(&mut self, context: Key<Context>, desc: &CUDA_RESOURCE_DESC) -> Answer {
         // SAFETY: by its type the description is that of an array; any word is a handle to look up.
         let raw = unsafe { desc.res.array }.hArray;
-        self.array(raw).map(|_key| ()).map_err(|_absent| CUresult::INVALID_VALUE)
+        let key = self.array(raw).map_err(|_absent| CUresult::INVALID_VALUE)?;
+        let owner = self.array_owner(key)?;
+        self.check_owner(context, owner)
     }
 
-    fn check_mipmapped(&mut self, desc: &CUDA_RESOURCE_DESC) -> Answer {
+    fn check_mipmapped(&mut self, context: Key<Context>, desc: &CUDA_RESOURCE_DESC) -> Answer {
         // SAFETY: as for an array.
         let raw = unsafe { desc.res.mipmap }.hMipmappedArray;
-        self.mipmapped(raw).map(|_key| ()).map_err(|_absent| CUresult::INVALID_VALUE)
+        let key = self.mipmapped(raw).map_err(|_absent| CUresult::INVALID_VALUE)?;
+        let owner = self.mipmapped_owner(key)?;
+        self.check_owner(context, owner)
+    }
+
+    /// An array of another context isn't reached, also not on the same device (measured).
+    fn check_owner(&mut self, context: Key<Context>, owner: Key<Context>) -> Answer {
+        if owner == context || self.context_data(context)?.peers.contains(&owner) {
+            Ok(())
+        } else {
+            Err(CUresult::PEER_ACCESS_NOT_ENABLED)
+        }
+    }
+
+    /// Whether the array that a texture was made of is still there.
+    fn has_array(&self, desc: &CUDA_RESOURCE_DESC) -> bool {
+        match desc.resType {
+            CUresourcetype::CU_RESOURCE_TYPE_ARRAY => {
+                // SAFETY: as in `check_array`.
+                let raw = unsafe { desc.res.array }.hArray;
+                self.state.arrays.is_live(raw)
+            }
+            CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY => {
+                // SAFETY: as in `check_mipmapped`.
+                let raw = unsafe { desc.res.mipmap }.hMipmappedArray;
+                self.state.arrays.is_mipmapped_live(raw)
+            }
+            _ => true,
+        }
     }
 
     /// Checks what a texture is to be made of.
-    fn check_resource(&mut self, desc: &CUDA_RESOURCE_DESC) -> Answer {
+    fn check_resource(&mut self, context: Key<Context>, desc: &CUDA_RESOURCE_DESC) -> Answer {
         let fits = match desc.resType {
             _ if desc.flags != 0 => false,
-            CUresourcetype::CU_RESOURCE_TYPE_ARRAY => return self.check_array(desc),
-            CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY => return self.check_mipmapped(desc),
+            CUresourcetype::CU_RESOURCE_TYPE_ARRAY => return self.check_array(context, desc),
+            CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY => {
+                return self.check_mipmapped(context, desc);
+            }
             CUresourcetype::CU_RESOURCE_TYPE_LINEAR => {
                 // SAFETY: by its type the description is that of bytes in a row; any bytes are numbers.
                 let linear = unsafe { desc.res.linear };
-                let element = element_bytes(linear.format, linear.numChannels)?;
-                is_aligned(linear.devPtr) && linear.sizeInBytes >= element
+                element_bytes(linear.format, linear.numChannels)?;
+                is_aligned(linear.devPtr)
             }
             CUresourcetype::CU_RESOURCE_TYPE_PITCH2D => {
                 // SAFETY: by its type the description is that of rows; any bytes are numbers.
@@ -218,7 +252,10 @@ impl Turn<'_> {
     /// The texture of the current context with this number.
     fn texture(&mut self, number: CUtexObject) -> Result<Texture, CUresult> {
         let context = self.current()?;
-        self.state.textures.textures.get(context, number).ok_or(CUresult::INVALID_VALUE)
+        match self.state.textures.get(context, number) {
+            Some(Numbered::Texture(texture)) => Ok(**texture),
+            _ => Err(CUresult::INVALID_VALUE),
+        }
     }
 }
 
@@ -226,8 +263,8 @@ fn is_aligned(address: CUdeviceptr) -> bool {
     address != 0 && address.is_multiple_of(ALIGNMENT_BYTES)
 }
 
-/// Coordinates, filters and flags that the driver knows, and that fit what the texture is made of.
-fn check_sampling(desc: &CUDA_RESOURCE_DESC, sampling: &CUDA_TEXTURE_DESC) -> Answer {
+/// Address modes, filters and flags that the driver knows.
+fn check_sampling(sampling: &CUDA_TEXTURE_DESC) -> Answer {
     const FLAGS: u32 = CU_TRSF_READ_AS_INTEGER
         | CU_TRSF_NORMALIZED_COORDINATES
         | CU_TRSF_SRGB
@@ -239,13 +276,7 @@ fn check_sampling(desc: &CUDA_RESOURCE_DESC, sampling: &CUDA_TEXTURE_DESC) -> An
         && sampling.addressMode.iter().all(|mode| mode.0 <= border)
         && sampling.filterMode.0 <= linear
         && sampling.mipmapFilterMode.0 <= linear;
-    let needs_normalized = desc.resType == CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
-    let is_normalized = sampling.flags & CU_TRSF_NORMALIZED_COORDINATES != 0;
-    if known && (is_normalized || !needs_normalized) {
-        Ok(())
-    } else {
-        Err(CUresult::INVALID_VALUE)
-    }
+    if known { Ok(()) } else { Err(CUresult::INVALID_VALUE) }
 }
 
 pub(crate) fn texture_create(
@@ -260,35 +291,33 @@ pub(crate) fn texture_create(
     let sampling = sampling.read().ok_or(CUresult::INVALID_VALUE)?;
     let view = view.read();
     let context = turn.numbering_context()?;
-    turn.check_resource(&over)?;
-    check_sampling(&over, &sampling)?;
-    let over_array = matches!(
-        over.resType,
-        CUresourcetype::CU_RESOURCE_TYPE_ARRAY | CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY
-    );
-    if view.is_some() && !over_array {
-        return Err(CUresult::INVALID_VALUE);
-    }
+    turn.check_resource(context, &over)?;
+    check_sampling(&sampling)?;
     let (made, texture) = (turn.site, Texture { over, sampling, view });
-    out.write(turn.state.textures.textures.insert(context, made, texture));
+    out.write(turn.state.textures.insert(context, made, Numbered::Texture(Box::new(texture))));
     Ok(())
 }
 
 pub(crate) fn texture_destroy(turn: &mut Turn<'_>, texture: CUtexObject) -> Answer {
     let context = turn.numbering_context()?;
-    if let Err(violated) = turn.state.textures.textures.remove(context, texture) {
+    let removed = turn.state.textures.remove(context, ObjectKind::Texture, texture);
+    if let Err(violated) = removed {
         turn.violate_number(violated, ObjectKind::Texture, texture);
     }
     Ok(())
 }
 
+/// Where the array is gone it answers success and writes nothing (measured).
 pub(crate) fn texture_resource(
     turn: &mut Turn<'_>,
     out: Out<CUDA_RESOURCE_DESC>,
     texture: CUtexObject,
 ) -> Answer {
     let out = out.required()?;
-    out.write(turn.texture(texture)?.over);
+    let over = turn.texture(texture)?.over;
+    if turn.has_array(&over) {
+        out.write(over);
+    }
     Ok(())
 }
 
@@ -302,13 +331,16 @@ pub(crate) fn texture_sampling(
     Ok(())
 }
 
+/// Without a view it answers success and writes nothing (measured).
 pub(crate) fn texture_view(
     turn: &mut Turn<'_>,
     out: Out<CUDA_RESOURCE_VIEW_DESC>,
     texture: CUtexObject,
 ) -> Answer {
     let out = out.required()?;
-    out.write(turn.texture(texture)?.view.ok_or(CUresult::INVALID_VALUE)?);
+    if let Some(view) = turn.texture(texture)?.view {
+        out.write(view);
+    }
     Ok(())
 }
 
@@ -317,21 +349,25 @@ pub(crate) fn surface_create(
     out: Out<CUsurfObject>,
     resource: In<CUDA_RESOURCE_DESC>,
 ) -> Answer {
+    if out.is_null() {
+        turn.violate(ViolationKind::Crash, None, "nowhere to write a surface's number");
+    }
     let out = out.required()?;
     let over = resource.read().ok_or(CUresult::INVALID_VALUE)?;
     let context = turn.numbering_context()?;
     if over.resType != CUresourcetype::CU_RESOURCE_TYPE_ARRAY || over.flags != 0 {
         return Err(CUresult::INVALID_VALUE);
     }
-    turn.check_array(&over)?;
-    let made = turn.site;
-    out.write(turn.state.textures.surfaces.insert(context, made, Surface(over)));
+    turn.check_array(context, &over)?;
+    let (made, surface) = (turn.site, Numbered::Surface(Surface(over)));
+    out.write(turn.state.textures.insert(context, made, surface));
     Ok(())
 }
 
 pub(crate) fn surface_destroy(turn: &mut Turn<'_>, surface: CUsurfObject) -> Answer {
     let context = turn.numbering_context()?;
-    if let Err(violated) = turn.state.textures.surfaces.remove(context, surface) {
+    let removed = turn.state.textures.remove(context, ObjectKind::Surface, surface);
+    if let Err(violated) = removed {
         turn.violate_number(violated, ObjectKind::Surface, surface);
     }
     Ok(())
@@ -344,7 +380,9 @@ pub(crate) fn surface_resource(
 ) -> Answer {
     let out = out.required()?;
     let context = turn.current()?;
-    let found = turn.state.textures.surfaces.get(context, surface);
-    out.write(found.ok_or(CUresult::INVALID_VALUE)?.0);
+    match turn.state.textures.get(context, surface) {
+        Some(Numbered::Surface(found)) => out.write(found.0),
+        _ => return Err(CUresult::INVALID_VALUE),
+    }
     Ok(())
 }

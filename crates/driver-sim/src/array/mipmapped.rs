@@ -40,13 +40,19 @@ impl Turn<'_> {
         self.find(|state| &state.arrays.mipmapped, raw.addr(), status)
     }
 
+    /// The context that a mipmapped array belongs to.
+    pub(crate) fn mipmapped_owner(&self, key: Key<Mipmapped>) -> Result<Key<Context>, CUresult> {
+        let found = self.state.arrays.mipmapped.get(key);
+        found.map(|found| found.context).ok_or(CUresult::INVALID_HANDLE)
+    }
+
     /// Makes one; `levels` are as many as fit at most, and at least one (documented).
     pub(crate) fn make_mipmapped(
         &mut self,
         desc: CUDA_ARRAY3D_DESCRIPTOR,
         levels: c_uint,
+        (context, device): (Key<Context>, usize),
     ) -> Result<CUmipmappedArray, CUresult> {
-        let (context, device) = self.array_context()?;
         let shape = Shape::of(&desc)?;
         let levels = levels.clamp(1, shape.levels_max());
         let size = (0..levels)
@@ -66,7 +72,8 @@ pub(crate) fn mipmapped_create(
     levels: c_uint,
 ) -> Answer {
     let (out, desc) = (out.required()?, desc.read().ok_or(CUresult::INVALID_VALUE)?);
-    out.write(turn.make_mipmapped(desc, levels)?);
+    let place = turn.array_context()?;
+    out.write(turn.make_mipmapped(desc, levels, place)?);
     Ok(())
 }
 
@@ -75,8 +82,8 @@ pub(crate) fn mipmapped_destroy(turn: &mut Turn<'_>, array: CUmipmappedArray) ->
     let key = turn.mipmapped(array)?;
     turn.not_lost()?;
     turn.check_capture()?;
-    let context = turn.state.arrays.mipmapped.get(key).map(|found| found.context);
-    turn.complete_context(context.ok_or(CUresult::INVALID_HANDLE)?)?;
+    let context = turn.mipmapped_owner(key)?;
+    turn.complete_context(context)?;
     // While code of the caller ran, another thread may have destroyed it.
     let key = turn.mipmapped(array)?;
     let by = turn.site;

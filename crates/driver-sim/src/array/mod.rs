@@ -14,7 +14,7 @@ pub(crate) use mipmapped::{Mipmapped, mipmapped_create, mipmapped_destroy, mipma
 pub(crate) use shape::{Shape, element_bytes};
 
 use crate::{
-    audit::{CallSite, Leak, ObjectKind},
+    audit::{CallSite, Leak, ObjectKind, ViolationKind},
     context::Context,
     world::{Absent, Answer, Ending, In, Key, Out, State, Table, Turn},
 };
@@ -43,6 +43,14 @@ impl Arrays {
             single: Table::new(ObjectKind::Array, reuse),
             mipmapped: Table::new(ObjectKind::MipmappedArray, reuse),
         }
+    }
+
+    pub(crate) fn is_live(&self, raw: CUarray) -> bool {
+        self.single.find(raw.addr()).is_some()
+    }
+
+    pub(crate) fn is_mipmapped_live(&self, raw: CUmipmappedArray) -> bool {
+        self.mipmapped.find(raw.addr()).is_some()
     }
 
     /// What was made and not destroyed; a level isn't made.
@@ -90,7 +98,7 @@ pub(crate) struct Placed {
 }
 
 impl Array {
-    /// `None` where the part isn't inside, or begins or ends within an element.
+    /// `None` where the part isn't inside. That it begins or ends within an element doesn't matter (measured).
     fn place(&self, part: Part) -> Option<Placed> {
         let [x, y, z] = part.at.map(|at| at as u64);
         let [width, rows, slices] = part.size.map(|size| size as u64);
@@ -100,8 +108,7 @@ impl Array {
             .iter()
             .zip(all)
             .all(|((at, size), all)| at.checked_add(*size).is_some_and(|end| end <= all));
-        let element = self.shape.element_bytes as u64;
-        if !fits || !x.is_multiple_of(element) || !width.is_multiple_of(element) {
+        if !fits {
             return None;
         }
         let slice_bytes = pitch_bytes * self.shape.rows() as u64;
@@ -124,17 +131,15 @@ impl Turn<'_> {
         self.state.arrays.single.get(key).ok_or(CUresult::INVALID_HANDLE)
     }
 
-    /// Where a part of an array lies: `INVALID_VALUE` where it isn't inside.
+    /// Where a part of an array lies: `INVALID_VALUE` where it isn't inside, and for no array at all (measured).
     pub(crate) fn array_part(&mut self, raw: CUarray, part: Part) -> Result<Placed, CUresult> {
-        let key = self.array(raw)?;
+        let key = self.array(raw).map_err(|_absent| CUresult::INVALID_VALUE)?;
         self.array_data(key)?.place(part).ok_or(CUresult::INVALID_VALUE)
     }
 
-    /// Whether an array has one row only.
-    pub(crate) fn is_line(&mut self, raw: CUarray) -> Result<bool, CUresult> {
-        let key = self.array(raw)?;
-        let shape = self.array_data(key)?.shape;
-        Ok(shape.height == 0 && shape.depth == 0)
+    /// The context that an array belongs to.
+    pub(crate) fn array_owner(&mut self, key: Key<Array>) -> Result<Key<Context>, CUresult> {
+        Ok(self.array_data(key)?.context)
     }
 
     /// What an array needs that is made: the current context and its device.
@@ -197,7 +202,10 @@ pub(crate) fn destroy(turn: &mut Turn<'_>, array: CUarray) -> Answer {
         (found.context, found.level_of.is_some())
     };
     if is_level {
-        return Err(CUresult::INVALID_VALUE);
+        // Answered with success (measured), and no way to end a level.
+        let level = Some((ObjectKind::Array, key.raw() as u64));
+        turn.violate(ViolationKind::DoubleDestroy, level, "it ends with its mipmapped array");
+        return Ok(());
     }
     turn.complete_context(context)?;
     // While code of the caller ran, another thread may have destroyed it.

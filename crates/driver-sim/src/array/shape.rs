@@ -9,9 +9,8 @@ const LAYERED: u32 = CUDA_ARRAY3D_LAYERED;
 const CUBEMAP: u32 = CUDA_ARRAY3D_CUBEMAP;
 const GATHER: u32 = CUDA_ARRAY3D_TEXTURE_GATHER;
 const FLAGS: u32 = LAYERED | CUBEMAP | GATHER | CUDA_ARRAY3D_SURFACE_LDST;
-/// Flags of the driver's that nothing here stands for.
-const FLAGS_MISSING: u32 = CUDA_ARRAY3D_DEPTH_TEXTURE
-    | CUDA_ARRAY3D_COLOR_ATTACHMENT
+/// Flags of the driver's that nothing here stands for. That of depth textures is a graphics API's: refused (measured).
+const FLAGS_MISSING: u32 = CUDA_ARRAY3D_COLOR_ATTACHMENT
     | CUDA_ARRAY3D_SPARSE
     | CUDA_ARRAY3D_DEFERRED_MAPPING
     | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
@@ -112,7 +111,8 @@ impl Shape {
     }
 }
 
-/// The size of an element in bytes. Compressed, planar and normalized formats aren't simulated.
+/// The size of an element in bytes. Normalized formats say themselves how many channels they have. Compressed and planar
+/// ones aren't simulated.
 pub(crate) fn element_bytes(format: CUarray_format, channels: c_uint) -> Result<usize, CUresult> {
     use CUarray_format as Format;
     let channel = match format {
@@ -123,7 +123,25 @@ pub(crate) fn element_bytes(format: CUarray_format, channels: c_uint) -> Result<
         Format::CU_AD_FORMAT_UNSIGNED_INT32
         | Format::CU_AD_FORMAT_SIGNED_INT32
         | Format::CU_AD_FORMAT_FLOAT => 4,
-        CUarray_format(80..=94 | 145..=203) => return Err(CUresult::MISSING),
+        Format::CU_AD_FORMAT_UNORM_INT8X1 | Format::CU_AD_FORMAT_SNORM_INT8X1 => {
+            return normalized(1, 1, channels);
+        }
+        Format::CU_AD_FORMAT_UNORM_INT8X2 | Format::CU_AD_FORMAT_SNORM_INT8X2 => {
+            return normalized(1, 2, channels);
+        }
+        Format::CU_AD_FORMAT_UNORM_INT8X4 | Format::CU_AD_FORMAT_SNORM_INT8X4 => {
+            return normalized(1, 4, channels);
+        }
+        Format::CU_AD_FORMAT_UNORM_INT16X1 | Format::CU_AD_FORMAT_SNORM_INT16X1 => {
+            return normalized(2, 1, channels);
+        }
+        Format::CU_AD_FORMAT_UNORM_INT16X2 | Format::CU_AD_FORMAT_SNORM_INT16X2 => {
+            return normalized(2, 2, channels);
+        }
+        Format::CU_AD_FORMAT_UNORM_INT16X4 | Format::CU_AD_FORMAT_SNORM_INT16X4 => {
+            return normalized(2, 4, channels);
+        }
+        CUarray_format(80..=94 | 145..=181) => return Err(CUresult::MISSING),
         _ => return Err(CUresult::INVALID_VALUE),
     };
     match channels {
@@ -132,6 +150,11 @@ pub(crate) fn element_bytes(format: CUarray_format, channels: c_uint) -> Result<
         4 => Ok(4 * channel),
         _ => Err(CUresult::INVALID_VALUE),
     }
+}
+
+/// A format with its own number of channels is asked for with that number (a choice).
+const fn normalized(bytes: usize, own: c_uint, channels: c_uint) -> Result<usize, CUresult> {
+    if own == channels { Ok(bytes * own as usize) } else { Err(CUresult::INVALID_VALUE) }
 }
 
 #[cfg(test)]

@@ -376,7 +376,7 @@ fn fault(state: &mut State, end: &End, misplaced: Misplaced, by: CallSite) -> An
 }
 
 /// Queued work met memory that isn't there any more. What the device says was measured: page-locked memory, memory of
-/// a context. Pool memory stays mapped for a while, so that the work does nothing worse than touch another's bytes.
+/// a context. Pool memory and arrays stay mapped for a while, so that the work does nothing worse than touch another's bytes.
 pub(super) fn fault_at(
     state: &mut State,
     origin: Option<Origin>,
@@ -385,7 +385,7 @@ pub(super) fn fault_at(
 ) -> Answer {
     state.violate_misplaced(misplaced, by);
     match origin {
-        Some(Origin::Pool(_) | Origin::Graph(_)) => Ok(()),
+        Some(Origin::Pool(_) | Origin::Graph(_) | Origin::Behind(_)) => Ok(()),
         Some(Origin::Host(..) | Origin::Registered(_)) => Err(CUresult::LAUNCH_FAILED),
         _ => Err(CUresult::ILLEGAL_ADDRESS),
     }

@@ -69,6 +69,8 @@ simulated! {
     device::luid = cuDeviceGetLuid(luid: *mut c_char, mask: *mut c_uint, dev: CUdevice);
     device::total_memory = cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice);
     device::attribute = cuDeviceGetAttribute(pi: *mut c_int, attrib: CUdevice_attribute, dev: CUdevice);
+    device::linear_texture_width = cuDeviceGetTexture1DLinearMaxWidth(width: *mut usize, format: CUarray_format,
+        channels: c_uint, dev: CUdevice);
     device::host_atomics = cuDeviceGetHostAtomicCapabilities(capabilities: *mut c_uint,
         operations: *const CUatomicOperation, count: c_uint, dev: CUdevice);
     device::exec_affinity_support = cuDeviceGetExecAffinitySupport(pi: *mut c_int, kind: CUexecAffinityType,

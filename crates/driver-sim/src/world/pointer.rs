@@ -204,5 +204,5 @@ as_they_are! {
     CUhostFn CUlogsCallback CUlogsCallbackHandle CUmem_advise CUmem_range_attribute CUstreamCallback CUoccupancyB2DSize CUstreamAttrID
     CUipcEventHandle CUipcMemHandle CUmemLocation
     CUgreenCtx CUdevResourceDesc CUdevResourceType CUgraphExec CUlinkState CUjitInputType
-    CUarray CUmipmappedArray CUexternalMemory CUexternalSemaphore CUgraphicsResource
+    CUarray CUmipmappedArray CUexternalMemory CUexternalSemaphore CUgraphicsResource CUarray_format
 }

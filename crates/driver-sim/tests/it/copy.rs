@@ -265,7 +265,7 @@ fn a_rectangle_is_copied_row_by_row() {
     }
     let array = CUDA_MEMCPY2D { srcMemoryType: CUmemorytype::CU_MEMORYTYPE_ARRAY, ..copy };
     let null = call!(sim, cuMemcpy2DAsync_v2(&raw const array, stream));
-    assert_eq!(null, Err(CUresult::INVALID_HANDLE));
+    assert_eq!(null, Err(CUresult::INVALID_VALUE));
     let nothing = CUDA_MEMCPY2D { WidthInBytes: 0, srcDevice: 0, ..copy };
     call!(sim, cuMemcpy2DAsync_v2(&raw const nothing, stream)).unwrap();
 }

@@ -145,7 +145,7 @@ impl Context {
                 "flags: at most one way of waiting, not {flags:?}"
             )));
         }
-        let (driver, device) = (device.driver(), device.raw());
+        let (driver, device) = (device.driver(), device.as_raw());
         driver.check_callable()?;
         let raw = scope::create_context(driver, |_, new| {
             driver.newest(

@@ -100,8 +100,11 @@ impl Device {
         self.ordinal
     }
 
-    /// The device as the driver numbers it.
-    pub(crate) fn raw(&self) -> CUdevice {
+    /// The driver's handle.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn as_raw(&self) -> CUdevice {
         self.context.device()
     }
 
@@ -141,7 +144,7 @@ impl Device {
     pub fn name(&self) -> Result<String> {
         let name = self.query([0; 256], |calls, name: &mut [c_char; 256]| {
             // SAFETY: *pointers*: 256 bytes of a live local.
-            unsafe { calls.cuDeviceGetName(name.as_mut_ptr(), 256, self.raw()) }
+            unsafe { calls.cuDeviceGetName(name.as_mut_ptr(), 256, self.as_raw()) }
         })?;
         let bytes = name.map(|c| c.to_ne_bytes()[0]);
         let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
@@ -157,7 +160,7 @@ impl Device {
     pub fn total_bytes(&self) -> Result<usize> {
         self.query(0, |calls, bytes| {
             // SAFETY: *pointers*: exclusive.
-            unsafe { calls.cuDeviceTotalMem_v2(bytes, self.raw()) }
+            unsafe { calls.cuDeviceTotalMem_v2(bytes, self.as_raw()) }
         })
     }
 
@@ -170,7 +173,7 @@ impl Device {
     pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<i32> {
         self.query(0, |calls, value| {
             // SAFETY: *pointers*: exclusive.
-            unsafe { calls.cuDeviceGetAttribute(value, attribute, self.raw()) }
+            unsafe { calls.cuDeviceGetAttribute(value, attribute, self.as_raw()) }
         })
     }
 
@@ -260,7 +263,7 @@ impl Device {
     pub fn set_current(&self) -> Result<()> {
         let driver = self.driver();
         // Never left again, so the driver keeps it to its end.
-        Primaries::acquire(driver, self.raw())?;
+        Primaries::acquire(driver, self.as_raw())?;
         // SAFETY: *handles*: live as long as the driver, which keeps it.
         unsafe { driver.callable()?.cuCtxSetCurrent(self.context.as_raw()) }.map_err(|failure| {
             match scope::ask(driver.calls()) {

@@ -124,7 +124,7 @@ impl Kernel {
                 &raw mut value,
                 attribute,
                 self.as_raw(),
-                device.raw(),
+                device.as_raw(),
             )
         }
         .map_err(|failure| self.driver().error(failure))?;

@@ -17,13 +17,19 @@
     reason = "a test's guard panics on purpose"
 )]
 
+mod alone;
 mod enrolled;
+#[cfg(unix)]
+mod fork;
 mod kernels;
 mod kit;
 mod operations;
 mod stack;
 
+pub use alone::{Alone, is_alone};
 pub use enrolled::{Enrolled, NowCurrent, Run, StreamKind, compare, enumerate};
+#[cfg(unix)]
+pub use fork::in_fork;
 pub use kernels::PTX;
 pub use kit::{Kit, Real, run, run_real, run_simulated, run_with};
 pub use operations::{Operation, Operations};

@@ -5,3 +5,5 @@
 mod compile;
 #[cfg(test)]
 mod resources;
+#[cfg(test)]
+mod situation;

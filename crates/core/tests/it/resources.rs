@@ -12,11 +12,11 @@ use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
 use cuhold_testkit::{Kit, PTX, run};
 use std::{any::Any, collections::BTreeSet};
 
-type Value = Box<dyn Any>;
+pub(crate) type Value = Box<dyn Any>;
 
 /// The only handle of an object of this kind, and what else was made for it, which outlives it. A kind that the table has
 /// and this match hasn't fails the test.
-fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
+pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
     let device = t.device();
     let alone = |object: Value| -> (Value, Value) { (object, Box::new(())) };
     let stream = || device.new_stream().unwrap();

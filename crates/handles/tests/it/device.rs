@@ -2,7 +2,6 @@
 
 #![expect(unsafe_code, reason = "asks what is current, and is a driver")]
 
-use crate::alone::{Alone, is_alone};
 use crate::drop::PATIENCE;
 use crate::scope::{ASK, How, POP, PUSH, seen_current, status};
 use cuhold_driver_sim::{ObjectKind as SimKind, Sim, SimOptions};
@@ -11,6 +10,7 @@ use cuhold_handles::{
     Closed, Context, ContextFlags, Current, Device, Driver, ErrorKind, Fate, Refused, Retention,
     StreamOptions, WarningKind,
 };
+use cuhold_testkit::{Alone, is_alone};
 use cuhold_testkit::{run, run_simulated, run_with};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},

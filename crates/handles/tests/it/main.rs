@@ -4,8 +4,6 @@
 #[cfg(test)]
 mod above;
 #[cfg(test)]
-mod alone;
-#[cfg(test)]
 mod close;
 #[cfg(test)]
 mod counts;

@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "is a driver, forks, exits")]
 
 use super::{PATIENCE, Thing};
-use crate::alone::{Alone, is_alone};
 use cuhold_driver_sim::Sim;
 use cuhold_driver_sys::{
     Call, DriverApi, Fault, Hook, Verdict,
@@ -14,6 +13,7 @@ use cuhold_driver_sys::{
 use cuhold_handles::{
     Closed, ContextFlags, Device, Driver, ErrorKind, Event, EventOptions, Owner, Sink,
 };
+use cuhold_testkit::{Alone, in_fork, is_alone};
 use cuhold_testkit::{PTX, run_real};
 use std::{
     sync::{
@@ -160,28 +160,6 @@ forward_driver_api!(Forking, |this| this.api());
 impl Forking {
     fn api(&self) -> &dyn DriverApi {
         if self.word.forked() { &self.child } else { &self.sim }
-    }
-}
-
-/// Forks; the child runs `child` and ends with the number that it gives, which is returned. It is killed if it doesn't
-/// end by itself.
-fn in_fork(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child calls nothing that another thread of the parent's may hold a lock of: that is what is tested.
-    match unsafe { libc::fork() } {
-        0 => {
-            // SAFETY: asks for a signal.
-            unsafe { libc::alarm(20) };
-            let code = child();
-            // SAFETY: ends the child without running anything of the parent's.
-            unsafe { libc::_exit(code) }
-        }
-        pid => {
-            let mut status = 0;
-            // SAFETY: the child is ours and not yet waited for; `status` is writable.
-            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-            assert!(libc::WIFEXITED(status), "the child ended with {status:#x}");
-            libc::WEXITSTATUS(status)
-        }
     }
 }
 

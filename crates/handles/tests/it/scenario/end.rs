@@ -1,11 +1,10 @@
 //! The end of objects: at process exit, and while other threads still use what they came from.
 
 use super::ONE;
-use crate::alone::{Alone, is_alone};
 use cuhold_driver_sim::Sim;
 use cuhold_driver_sys::{Call, Hook, Verdict, process};
 use cuhold_handles::{Device, Driver, EventOptions, Kernel, Sink};
-use cuhold_testkit::run;
+use cuhold_testkit::{Alone, is_alone, run};
 use std::{
     any::Any,
     sync::{

@@ -103,7 +103,8 @@ pub enum Note {
     Failed(Failure),
     /// Undoing a creation failed.
     UndoFailed(Failure),
-    /// A creation wasn't undone, since its context couldn't be made sure of: the raw value is lost.
+    /// An object wasn't ended, since its context, or the thread's capture mode, couldn't be made sure of: the raw value
+    /// is lost.
     Leaked {
         /// The raw value.
         raw: u64,
@@ -130,7 +131,7 @@ impl fmt::Display for Note {
             Self::Failed(failure) => write!(f, "{failure}"),
             Self::UndoFailed(failure) => write!(f, "undoing it failed ({failure})"),
             Self::Leaked { raw } => {
-                write!(f, "the new object {raw:#x} is leaked, its context couldn't be made sure of")
+                write!(f, "the object {raw:#x} is leaked, since it couldn't be ended here")
             }
             Self::Text(text) => f.write_str(text),
         }

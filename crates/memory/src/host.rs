@@ -105,7 +105,7 @@ pub(crate) fn allocate(context: &Context, bytes: usize) -> Result<HostPtr> {
 ///
 /// Unique. While a copy is under way it is inside the copy's [`Pending`](crate::Pending), so nobody else can touch it.
 ///
-/// Dropping it leaves `cuMemFreeHost` to the reclaimer, since that waits for all work of the context.
+/// Its drop calls `cuMemFreeHost` on the reclaimer, since that waits for all work of the context.
 ///
 /// # Examples
 /// ```
@@ -133,7 +133,7 @@ pub struct HostBuffer<T: Pod = u8> {
 impl<T: Pod> HostBuffer<T> {
     /// Allocates `len` elements whose bytes are zero. No elements need no memory, and no call.
     ///
-    /// Calls `cuMemHostAlloc`, in relaxed capture mode.
+    /// Calls `cuMemHostAlloc`, in relaxed capture mode; `cuMemFreeHost` where it is undone.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for too many elements; the call's failure, or that of
@@ -158,7 +158,7 @@ impl<T: Pod> HostBuffer<T> {
 
     /// Allocates a copy of these elements.
     ///
-    /// Calls `cuMemHostAlloc`, in relaxed capture mode.
+    /// Calls `cuMemHostAlloc`, in relaxed capture mode; `cuMemFreeHost` where it is undone.
     ///
     /// # Errors
     /// As [`zeroed`](Self::zeroed).

@@ -45,7 +45,8 @@ enum Progress {
 /// [`Arc`](std::sync::Arc) of a slice.
 ///
 /// [`wait`](Self::wait) gives the memory back. Dropped, the memory goes once the copy is done: the reclaimer waits for
-/// that, not the dropping thread.
+/// that, not the dropping thread. Its drop calls there what `wait` calls: `cuEventSynchronize`, `cuEventDestroy`; where it
+/// isn't known whether the copy was queued `cuStreamSynchronize`, for an exposed stream after `cuStreamIsCapturing`.
 ///
 /// `Send` and `Sync` where the memory is.
 ///

@@ -81,11 +81,15 @@ pub unsafe trait MemoryResource: Send + Sync + 'static {
     unsafe fn deallocate(&self, block: Block, stream: &Stream) -> Result<()>;
 
     /// Whether `deallocate` may wait for the GPU. A buffer's `Drop` then leaves it to the reclaimer.
+    ///
+    /// Calls nothing.
     fn deallocate_waits(&self) -> bool {
         false
     }
 
     /// What warnings call its memory.
+    ///
+    /// Calls nothing.
     fn memory_kind(&self) -> ObjectKind {
         ObjectKind::DeviceMemory
     }

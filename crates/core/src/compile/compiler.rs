@@ -33,11 +33,15 @@ impl Compiler {
     }
 
     /// A compiler over these functions: a hooked one, a user's own.
+    ///
+    /// Calls nothing.
     pub fn from_api(api: impl NvrtcApi) -> Self {
         Self(Arc::new(api))
     }
 
     /// The compiler's functions by name.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn calls(&self) -> NvrtcCalls<'_> {
         NvrtcCalls::new(&*self.0)

@@ -116,7 +116,7 @@ impl Program {
 
     /// The kernel of a name expression, from a library that was loaded from this program.
     ///
-    /// Calls as [`Library::kernel`].
+    /// Calls `cuLibraryGetKernel`, `cuKernelGetParamInfo`.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`](crate::ErrorKind::Argument) for an expression that wasn't given to the compiler; as

@@ -37,11 +37,15 @@ pub struct CompileOptions<'a> {
 
 impl<'a> CompileOptions<'a> {
     /// Nothing chosen.
+    ///
+    /// Calls nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// NVRTC's own options, such as `--use_fast_math`, after those that are there.
+    ///
+    /// Calls nothing.
     pub fn options(mut self, options: &[&'a str]) -> Self {
         self.options.extend_from_slice(options);
         self
@@ -49,24 +53,32 @@ impl<'a> CompileOptions<'a> {
 
     /// Expressions, such as `axpy<float>`, whose templates are to be instantiated and whose mangled names
     /// [`Program::lowered_name`](crate::Program::lowered_name) gives.
+    ///
+    /// Calls nothing.
     pub fn name_expressions(mut self, expressions: &[&'a str]) -> Self {
         self.expressions.extend_from_slice(expressions);
         self
     }
 
     /// A header that the source can include under this name.
+    ///
+    /// Calls nothing.
     pub fn header(mut self, name: &'a str, text: &'a str) -> Self {
         self.headers.push((name, text));
         self
     }
 
     /// What messages call the source.
+    ///
+    /// Calls nothing.
     pub fn name(mut self, name: &'a str) -> Self {
         self.name = Some(name);
         self
     }
 
     /// The form of the code.
+    ///
+    /// Calls nothing.
     pub fn output(mut self, output: Output) -> Self {
         self.output = output;
         self

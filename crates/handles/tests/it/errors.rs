@@ -127,7 +127,7 @@ fn what_else_went_wrong_is_told_in_order_behind_the_first_failure() {
         ),
         (
             first().with_note(Note::Failed(pop)).with_note(Note::Leaked { raw: 16 }),
-            "; cuCtxPopCurrent answered status 9002; the new object 0x10 is leaked, its context couldn't be made sure of",
+            "; cuCtxPopCurrent answered status 9002; the object 0x10 is leaked, since it couldn't be ended here",
         ),
         (
             // A note that says what is current says it for the error, too.

@@ -15,7 +15,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// No elements need no memory, and no call.
     ///
-    /// Calls `cuMemAllocAsync`; for an exposed stream also `cuStreamIsCapturing`.
+    /// Calls `cuMemAllocAsync`; for an exposed stream also `cuStreamIsCapturing`; `cuMemFreeAsync` where it is undone.
     ///
     /// # Errors
     /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): too many elements, or a stream borrowed without an
@@ -43,7 +43,8 @@ impl<T: Pod> Buffer<T> {
 
     /// As [`uninit`](Self::uninit), from a pool, or from any memory resource.
     ///
-    /// Calls `cuMemAllocFromPoolAsync` for a pool; for an exposed stream also `cuStreamIsCapturing`.
+    /// Calls `cuMemAllocFromPoolAsync` for a pool; for an exposed stream also `cuStreamIsCapturing`; `cuMemFreeAsync` where
+    /// it is undone.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit); [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for a pool of another

@@ -47,8 +47,8 @@ use std::{
 ///
 /// `Send` and `Sync`; two threads may read one buffer at once.
 ///
-/// Dropping it calls `cuMemFreeAsync` in relaxed capture mode: it disturbs nobody's capture and waits for nothing. Inside
-/// a callback of the driver it leaves that to the reclaimer. While somebody captures the home stream the memory can't be
+/// Its drop calls `cuMemFreeAsync`, in relaxed capture mode, for an exposed stream also `cuStreamIsCapturing`: it disturbs
+/// nobody's capture and waits for nothing. Inside a callback of the driver it leaves that to the reclaimer. While somebody captures the home stream the memory can't be
 /// freed there; it is leaked, and a warning says so.
 ///
 /// # Examples

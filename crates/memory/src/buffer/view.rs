@@ -195,7 +195,7 @@ impl<'a, T: Pod> BufferView<'a, T> {
     ///
     /// Calls `cuMemcpyDtoHAsync`, `cuEventRecord`, `cuEventSynchronize`, each once a MiB, in relaxed capture mode; for an
     /// exposed stream also `cuStreamIsCapturing`; until there is staging memory enough `cuEventCreate`,
-    /// `cuMemHostAlloc`; after a failure `cuStreamSynchronize`.
+    /// `cuMemHostAlloc`; after a failure `cuStreamSynchronize`, `cuEventDestroy`, `cuMemFreeHost`.
     ///
     /// # Errors
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
@@ -236,7 +236,8 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// With a [`HostBuffer`](crate::HostBuffer) it returns at once; with memory that isn't page-locked the driver may
     /// wait for the stream.
     ///
-    /// Calls `cuEventCreate`, `cuMemcpyDtoHAsync`, `cuEventRecord`; for an exposed stream also `cuStreamIsCapturing`.
+    /// Calls `cuEventCreate`, `cuMemcpyDtoHAsync`, `cuEventRecord`; for an exposed stream also `cuStreamIsCapturing`; after
+    /// a failure `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`], with what waits for the memory and gives it back:
@@ -360,7 +361,7 @@ impl<T: Pod> BufferViewMut<'_, T> {
     ///
     /// Calls `cuMemcpyHtoDAsync`, `cuEventRecord`, `cuEventSynchronize`, each once a MiB, in relaxed capture mode; for an
     /// exposed stream also `cuStreamIsCapturing`; until there is staging memory enough `cuEventCreate`,
-    /// `cuMemHostAlloc`; after a failure `cuStreamSynchronize`.
+    /// `cuMemHostAlloc`; after a failure `cuStreamSynchronize`, `cuEventDestroy`, `cuMemFreeHost`.
     ///
     /// # Errors
     /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): a slice of another length;
@@ -388,7 +389,8 @@ impl<T: Pod> BufferViewMut<'_, T> {
     /// With a [`HostBuffer`](crate::HostBuffer) it returns at once; with memory that isn't page-locked the driver may
     /// wait for the stream.
     ///
-    /// Calls `cuEventCreate`, `cuMemcpyHtoDAsync`, `cuEventRecord`; for an exposed stream also `cuStreamIsCapturing`.
+    /// Calls `cuEventCreate`, `cuMemcpyHtoDAsync`, `cuEventRecord`; for an exposed stream also `cuStreamIsCapturing`; after
+    /// a failure `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`], with what waits for the memory and gives it back:

@@ -14,7 +14,7 @@ use crate::{
     source::{Block, MemoryResource},
 };
 use cuhold_handles::{
-    Closed, Device, Driver, Error, ObjectKind, Owner, Refused, Result, Stream,
+    Closed, Device, Driver, Error, Note, ObjectKind, Owner, Refused, Result, Stream,
     driver_sys::{Call, Calls, Failure, ffi::*, mutant},
     resource::{Handle, Resource},
     scope,
@@ -68,6 +68,8 @@ pub struct PoolOptions {
 
 impl PoolOptions {
     /// Holding at most this much, in bytes.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = Some(bytes);
@@ -75,6 +77,8 @@ impl PoolOptions {
     }
 
     /// Keeping this much at a wait, in bytes; [`u64::MAX`] keeps all.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn release_threshold_bytes(mut self, bytes: u64) -> Self {
         self.release_threshold_bytes = bytes;
@@ -83,7 +87,7 @@ impl PoolOptions {
 }
 
 /// A memory pool of a device. Clones are the same pool; it ends with the last of them, and memory that is out of it by
-/// then stays usable until it is freed.
+/// then stays usable until it is freed. Its drop calls `cuMemPoolDestroy`.
 ///
 /// # Examples
 /// ```
@@ -373,7 +377,8 @@ fn unmade(driver: &Driver, raw: CUmemoryPool, error: Error) -> Error {
 // SAFETY: *memory*: the driver's allocator aligns to 512 bytes and orders what it gives by the stream. *Given back*: a
 // free is queued behind the stream's work.
 unsafe impl MemoryResource for Pool {
-    /// Calls `cuMemAllocFromPoolAsync`; for an exposed stream also `cuStreamIsCapturing`.
+    /// Calls `cuMemAllocFromPoolAsync`; for an exposed stream also `cuStreamIsCapturing`; `cuMemFreeAsync` where it is
+    /// undone.
     #[inline]
     fn allocate(&self, bytes: usize, stream: &Stream) -> Result<Block> {
         ordered::allocate(Some(self), bytes, stream)
@@ -386,7 +391,12 @@ unsafe impl MemoryResource for Pool {
         }
         // SAFETY: the caller's promise.
         let outcome = unsafe { ordered::free(block.ptr, stream) };
-        outcome.into_error(stream.driver()).map_or(Ok(()), Err)
+        let asked = outcome.operation.is_none_or(|failure| failure.call == Call::cuMemFreeAsync);
+        match outcome.into_error(stream.driver()) {
+            None => Ok(()),
+            Some(error) if asked && outcome.is_asked() => Err(error),
+            Some(error) => Err(error.with_note(Note::Leaked { raw: block.ptr })),
+        }
     }
 
     fn memory_kind(&self) -> ObjectKind {

@@ -81,17 +81,28 @@ impl Chunk {
     ///
     /// Calls `cuEventDestroy`, `cuMemFreeHost`.
     pub(super) fn end(self, calls: Calls<'_>, warn: &mut dyn FnMut(CudaWarning)) {
-        let event =
-            Object { kind: ObjectKind::Event, raw: self.event.addr() as u64, id: self.event_id };
-        // SAFETY: *handles*: the chunk's event, which ends with this value.
-        let ended = unsafe { calls.cuEventDestroy_v2(self.event) };
-        let outcome = Outcome::of(ended);
-        outcome.warn_to(event, Call::cuEventDestroy_v2, outcome.fate(), warn);
+        self.end_event(calls, warn);
         let outcome = scope::relaxed(calls, Call::cuMemFreeHost.columns(), |calls| {
             // SAFETY: the chunk's memory, which ends with this value; copies from and to it are done, or of its own
             // context.
             Outcome::of(unsafe { host::free(calls, self.memory) })
         });
         outcome.warn_to(self.object(), Call::cuMemFreeHost, outcome.fate(), warn);
+    }
+
+    /// Keeps the memory for good, which the device may still reach; the event may end at any time.
+    ///
+    /// Calls `cuEventDestroy`.
+    pub(super) fn leak(self, calls: Calls<'_>, warn: &mut dyn FnMut(CudaWarning)) {
+        self.end_event(calls, warn);
+    }
+
+    fn end_event(&self, calls: Calls<'_>, warn: &mut dyn FnMut(CudaWarning)) {
+        let event =
+            Object { kind: ObjectKind::Event, raw: self.event.addr() as u64, id: self.event_id };
+        // SAFETY: *handles*: the chunk's event, which ends once: `end` and `leak` take the value.
+        let ended = unsafe { calls.cuEventDestroy_v2(self.event) };
+        let outcome = Outcome::of(ended);
+        outcome.warn_to(event, Call::cuEventDestroy_v2, outcome.fate(), warn);
     }
 }

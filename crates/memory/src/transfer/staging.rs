@@ -13,7 +13,7 @@
 use super::chunk::{CHUNK_BYTES, Chunk};
 use crate::order::{self, CAPTURED, Wait};
 use cuhold_handles::{
-    CudaWarning, Error, Note, Result, Stream,
+    CudaWarning, Driver, Error, Fate, Note, Result, Stream,
     driver_sys::{Call, Calls, Life},
     extra::ContextExtra,
 };
@@ -213,8 +213,7 @@ fn retire(home: &Stream, chunks: Vec<Chunk>, is_settled: bool) {
                 order::warn_of_wait(driver, wait, outcome, call, first.object());
             }
             if wait != Wait::Done {
-                // Nothing frees a chunk but `end`: these stay for good.
-                return;
+                return leak(driver, chunks);
             }
         }
         for chunk in chunks {
@@ -222,3 +221,17 @@ fn retire(home: &Stream, chunks: Vec<Chunk>, is_settled: bool) {
         }
     });
 }
+
+/// Keeps the memory of chunks for good. That of the first was told with the failed wait.
+#[cold]
+fn leak(driver: &Driver, chunks: Vec<Chunk>) {
+    let warn = &mut |warning| driver.warn(warning);
+    for (index, chunk) in chunks.into_iter().enumerate() {
+        if index > 0 {
+            warn(CudaWarning::note(chunk.object(), NOT_WAITED_FOR).with_fate(Fate::Leaked));
+        }
+        chunk.leak(driver.calls(), warn);
+    }
+}
+
+const NOT_WAITED_FOR: &str = "a copy that may use it couldn't be waited for";

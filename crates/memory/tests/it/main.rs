@@ -10,13 +10,13 @@ mod counts;
 #[cfg(test)]
 mod end;
 #[cfg(test)]
-mod fault;
-#[cfg(test)]
 mod flip;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
 mod launch;
+#[cfg(test)]
+mod operations;
 #[cfg(test)]
 mod pending;
 #[cfg(test)]

@@ -76,16 +76,3 @@ pub(crate) fn blocking(context: &Context) -> Stream {
 pub(crate) fn handle(stream: &Stream) -> CUstream {
     stream.raw()
 }
-
-/// Sets the calling thread's capture mode.
-pub(crate) fn set_mode(driver: &Driver, mode: Mode) {
-    let mut mode = mode;
-    // SAFETY: *pointers*: a live local.
-    unsafe { driver.calls().cuThreadExchangeStreamCaptureMode(&raw mut mode) }.unwrap();
-}
-
-/// The same stream, whose raw value was taken.
-pub(crate) fn exposed(stream: Stream) -> Stream {
-    let _: CUstream = stream.as_raw();
-    stream
-}

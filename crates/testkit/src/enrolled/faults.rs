@@ -9,9 +9,9 @@ use super::{
 use crate::stack;
 use cuhold_driver_sim::{Sim, SimOptions};
 use cuhold_driver_sys::{CUresult, Call, Effect, Entry, Fault, Kind, Listed as _, ffi::CUstream};
-use cuhold_handles::{Context, ContextFlags, Device, Driver, Stream};
+use cuhold_handles::{Closed, Context, ContextFlags, Device, Driver, Stream};
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::BTreeSet,
     fmt::{self, Write as _},
     sync::Arc,
@@ -126,7 +126,7 @@ fn told(operation: &Enrolled, situation: Situation, faults: &[Fault], seen: &See
     };
     complaints.iter().for_each(|complaint| line("BROKEN", complaint));
     faults.iter().for_each(|fault| line("fault", fault));
-    evidence.calls.iter().for_each(|call| line("call", call));
+    evidence.calls.iter().for_each(|made| line("call", &(made.call(), made.status())));
     evidence.told.errors.iter().for_each(|error| line("error", error));
     evidence.told.warnings.iter().for_each(|warning| line("warning", &warning.to_string()));
     text
@@ -139,23 +139,30 @@ pub(super) fn once(operation: &Enrolled, situation: Situation, faults: &[Fault])
     let heard = Heard::default();
     heard.listen_to(&driver);
     let device = Device::with_driver(&driver, 0).unwrap();
-    let other = Device::with_driver(&driver, 1).unwrap();
-    let second = (situation.current == NowCurrent::OfSameDevice)
-        .then(|| Context::new(&device, ContextFlags::default()).unwrap());
+    // Another library has a driver value of its own.
+    let library = Driver::from_api(sim.clone());
+    let other = OnceCell::new();
     let current = match situation.current {
         NowCurrent::Nothing => None,
-        NowCurrent::Own => Some(device.context()),
-        NowCurrent::OfSameDevice => second.as_ref(),
-        NowCurrent::OfOtherDevice => Some(other.context()),
+        NowCurrent::Own => Some(device.context().clone()),
+        NowCurrent::OfSameDevice => Some(Context::new(&device, ContextFlags::default()).unwrap()),
+        NowCurrent::OfOtherDevice => {
+            let other = other.get_or_init(|| Device::with_driver(&driver, 1).unwrap());
+            Some(other.context().clone())
+        }
+        NowCurrent::OfUnknownDevice => {
+            Some(Device::with_driver(&library, 1).unwrap().context().clone())
+        }
     };
-    if let Some(context) = current {
+    if let Some(context) = &current {
         stack::push(&sim, context.as_raw());
     }
     let by_hand = driver.reclaim().run_by_hand();
     let run = Run {
         sim: &sim,
         device: &device,
-        other: &other,
+        other,
+        situation,
         stream: stream(&device, situation.stream),
         by_hand: &by_hand,
         faults,
@@ -168,10 +175,11 @@ pub(super) fn once(operation: &Enrolled, situation: Situation, faults: &[Fault])
     (operation.body)(&run);
     run.put_thread_back();
     run.wait_for_new_drivers();
-    let Run { stream, window, unusable, stream_was_asked_for, .. } = run;
+    let Run { stream, other, window, unusable, stream_was_asked_for, .. } = run;
     let window = window.into_inner().unwrap_or_else(|| panic!("{} does nothing", operation.path()));
     stack::take_down(&sim);
-    drop((stream, second, by_hand, device, other));
+    drop((stream, current, by_hand, device, other));
+    assert_eq!(library.close().unwrap(), Closed::Destroyed);
     let mut told = heard.take();
     told.folded = usize::try_from(driver.reports().counts().folded).unwrap();
     let closed = driver.close().map_err(|refused| refused.error.to_string());

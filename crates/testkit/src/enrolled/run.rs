@@ -1,6 +1,6 @@
 //! What the body of an enrolled operation is given, and the one part of it in which calls fail and are logged.
 
-use super::{raw, told::Told};
+use super::{NowCurrent, StreamKind, raw, situation::Situation, told::Told};
 use crate::{PTX, kernels, stack::ThreadState};
 use cuhold_driver_sim::{Leak, Sim};
 use cuhold_driver_sys::{DriverApi, Entry, Fault, ffi::*, forward_driver_api};
@@ -9,7 +9,7 @@ use cuhold_handles::{
     Refused, Sink, Stream,
 };
 use std::{
-    cell::{Cell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     fmt,
     sync::{Arc, Mutex},
     thread,
@@ -23,7 +23,8 @@ use std::{
 pub struct Run<'a> {
     pub(super) sim: &'a Sim,
     pub(super) device: &'a Device,
-    pub(super) other: &'a Device,
+    pub(super) other: OnceCell<Device>,
+    pub(super) situation: Situation,
     pub(super) stream: Stream,
     pub(super) by_hand: &'a ByHand<'a>,
     pub(super) faults: &'a [Fault],
@@ -96,7 +97,7 @@ impl Run<'_> {
     /// Another device.
     #[must_use]
     pub fn second_device(&self) -> &Device {
-        self.other
+        self.other.get_or_init(|| Device::with_driver(self.driver(), 1).unwrap())
     }
 
     /// A stream of the device. An operation that works on a stream uses this one: it is another kind of stream in each
@@ -105,6 +106,18 @@ impl Run<'_> {
     pub fn stream(&self) -> &Stream {
         self.stream_was_asked_for.set(true);
         &self.stream
+    }
+
+    /// Which kind of stream that is.
+    #[must_use]
+    pub fn stream_kind(&self) -> StreamKind {
+        self.situation.stream
+    }
+
+    /// What is current meanwhile.
+    #[must_use]
+    pub fn now_current(&self) -> NowCurrent {
+        self.situation.current
     }
 
     /// A new stream of the device.

@@ -12,6 +12,8 @@ pub enum NowCurrent {
     OfSameDevice,
     /// The primary context of another device.
     OfOtherDevice,
+    /// The same, but only another library uses that device.
+    OfUnknownDevice,
 }
 
 /// Which stream [`Run::stream`](super::Run::stream) is.
@@ -43,12 +45,14 @@ pub(crate) const USUAL: &[Situation] = &[
     with(StreamKind::Created, NowCurrent::Own),
     with(StreamKind::Created, NowCurrent::OfSameDevice),
     with(StreamKind::Created, NowCurrent::OfOtherDevice),
+    with(StreamKind::Created, NowCurrent::OfUnknownDevice),
 ];
 
 /// Those of operations on a stream as well.
 pub(crate) const OF_STREAMS: &[Situation] = &[
     with(StreamKind::Exposed, NowCurrent::Own),
     with(StreamKind::Exposed, NowCurrent::OfOtherDevice),
+    with(StreamKind::Exposed, NowCurrent::OfUnknownDevice),
     with(StreamKind::Legacy, NowCurrent::Nothing),
     with(StreamKind::Legacy, NowCurrent::Own),
     with(StreamKind::Legacy, NowCurrent::OfSameDevice),

@@ -10,8 +10,8 @@ pub(super) enum Calls {
     Unsaid,
     /// "Calls nothing."
     Nothing,
-    /// It names calls.
-    Named(BTreeSet<String>),
+    /// It names calls, or functions that make the same: "as [`write`](Self::write)".
+    Named { calls: BTreeSet<String>, same_as: BTreeSet<String> },
     /// It does neither.
     Unclear(String),
 }
@@ -53,12 +53,18 @@ pub(super) fn drop_calls(doc: &str) -> Calls {
 }
 
 fn read(text: &str, nothing: &str) -> Calls {
-    let named: BTreeSet<String> = names(text).map(str::to_owned).collect();
-    match named {
-        named if !named.is_empty() => Calls::Named(named),
-        _ if text.starts_with(nothing) => Calls::Nothing,
-        _ => Calls::Unclear(text.to_owned()),
+    let calls: BTreeSet<String> = names(text).map(str::to_owned).collect();
+    let same_as: BTreeSet<String> = references(text).map(str::to_owned).collect();
+    match (calls.is_empty(), same_as.is_empty()) {
+        (true, true) if text.starts_with(nothing) => Calls::Nothing,
+        (true, true) => Calls::Unclear(text.to_owned()),
+        _ => Calls::Named { calls, same_as },
     }
+}
+
+/// The functions to which it refers: "as [`write`]", "as [`Buffer::write`](crate::Buffer::write)".
+fn references(text: &str) -> impl Iterator<Item = &str> {
+    text.split(" as [`").skip(1).filter_map(|rest| rest.split('`').next())
 }
 
 /// Whether the documentation says that the call invalidates captures.
@@ -101,8 +107,17 @@ mod tests {
     #[test]
     fn a_line_may_go_on_and_say_more() {
         let doc = "Waits.\n\nCalls `cuStreamSynchronize`; the first\ntime `cuInit`. Blocks `self`.\n\nMore.";
-        let Calls::Named(calls) = calls(doc) else { panic!("no calls") };
+        let Calls::Named { calls, same_as } = calls(doc) else { panic!("no calls") };
+        assert!(same_as.is_empty());
         assert_eq!(calls.iter().collect::<Vec<_>>(), ["cuInit", "cuStreamSynchronize"]);
+    }
+
+    #[test]
+    fn a_line_may_refer_to_another_function() {
+        let doc = "Calls `cuInit`, then as [`write`](Self::write) and as [`B::c`].";
+        let Calls::Named { calls, same_as } = calls(doc) else { panic!("no calls") };
+        assert_eq!(calls.len(), 1);
+        assert_eq!(same_as.iter().collect::<Vec<_>>(), ["B::c", "write"]);
     }
 
     #[test]
@@ -117,11 +132,8 @@ mod tests {
 
     #[test]
     fn an_end_is_a_sentence_of_the_type_s_documentation() {
-        let Calls::Named(calls) =
-            drop_calls("A `cuInit` thing.\nIts drop calls `cuCtxDestroy`.\n\n`cuInit`")
-        else {
-            panic!("no calls")
-        };
+        let doc = "A `cuInit` thing.\nIts drop calls `cuCtxDestroy`.\n\n`cuInit`";
+        let Calls::Named { calls, .. } = drop_calls(doc) else { panic!("no calls") };
         assert_eq!(calls.iter().collect::<Vec<_>>(), ["cuCtxDestroy"]);
         assert_eq!(drop_calls("Its drop calls nothing: borrowed."), Calls::Nothing);
     }

@@ -4,6 +4,7 @@
 //! | in the documentation | what it says |
 //! |---|---|
 //! | a paragraph "Calls `cuA`, `cuB`; …" of a function | every call that it makes in some situation |
+//! | … "as [`other`]" in it | those of that function of the crate, too |
 //! | a paragraph "Calls nothing." | that it makes none |
 //! | "Its drop calls `cuA`." of a type | the same of the type's end |
 //!
@@ -40,6 +41,8 @@ pub struct Operations {
     pub operations: BTreeMap<String, Operation>,
     /// Whose documentation doesn't say what they call, or says it wrongly.
     pub mistakes: Vec<String>,
+    /// Which makes the calls of which other one as well.
+    pub(crate) same_as: Vec<(String, String)>,
 }
 
 impl Operations {
@@ -59,8 +62,27 @@ impl Operations {
                 Item::Type { name, doc } => found.end(&name, &doc),
             }
         }
+        found.follow();
         found.check_ends(tree);
         found
+    }
+
+    /// Adds the calls of those that are referred to, until nothing changes any more.
+    fn follow(&mut self) {
+        let same_as = std::mem::take(&mut self.same_as);
+        for (path, other) in &same_as {
+            if !self.operations.contains_key(other) {
+                self.mistakes.push(format!("{path}: refers to {other}, which is no operation"));
+            }
+        }
+        // No chain of references is longer than there are references.
+        for (path, other) in same_as.iter().cycle().take(same_as.len() * same_as.len()) {
+            let Some(others) = self.operations.get(other).cloned() else { continue };
+            if let Some(operation) = self.operations.get_mut(path) {
+                operation.calls.extend(others.calls);
+                operation.invalidates_captures |= others.invalidates_captures;
+            }
+        }
     }
 
     /// What can be closed, which makes calls, makes them as well when it is dropped.
@@ -81,7 +103,7 @@ impl Operations {
             }
             Calls::Unsaid | Calls::Nothing => {}
             Calls::Unclear(line) => self.mistakes.push(format!("{path}: unclear: {line:?}")),
-            Calls::Named(calls) => self.add(path, calls, doc),
+            Calls::Named { calls, same_as } => self.add(path, calls, &same_as, doc),
         }
     }
 
@@ -90,11 +112,11 @@ impl Operations {
         match doc::drop_calls(doc) {
             Calls::Unsaid | Calls::Nothing => {}
             Calls::Unclear(line) => self.mistakes.push(format!("{path}: unclear: {line:?}")),
-            Calls::Named(calls) => self.add(&path, calls, ""),
+            Calls::Named { calls, same_as } => self.add(&path, calls, &same_as, ""),
         }
     }
 
-    fn add(&mut self, path: &str, calls: BTreeSet<String>, doc: &str) {
+    fn add(&mut self, path: &str, calls: BTreeSet<String>, same_as: &BTreeSet<String>, doc: &str) {
         for unknown in calls.iter().filter(|call| !doc::is_known(call)) {
             self.mistakes.push(format!("{path}: {unknown} is in no list of functions"));
         }
@@ -103,6 +125,11 @@ impl Operations {
             calls,
             invalidates_captures: doc::says_invalidates(doc),
         };
+        let of = path.rsplit_once("::").map_or("", |(of, _)| of);
+        for other in same_as {
+            let other = if other.contains("::") { other.clone() } else { format!("{of}::{other}") };
+            self.same_as.push((path.to_owned(), other));
+        }
         if self.operations.insert(path.to_owned(), operation).is_some() {
             self.mistakes.push(format!("{path}: two operations have this path"));
         }
@@ -146,6 +173,29 @@ mod tests {
         assert!(ask.invalidates_captures);
         assert_eq!(ask.calls.iter().collect::<Vec<_>>(), ["cuEventQuery", "cuStreamQuery"]);
         assert!(!found.operations["Thing::drop"].invalidates_captures);
+    }
+
+    #[test]
+    fn a_function_that_calls_as_another_has_its_calls() {
+        let found = of("
+            pub struct Thing;
+            impl Thing {
+                /// Calls as [`b`](Self::b).
+                pub fn a(&self) {}
+                /// Calls `cuInit`, then as [`Other::c`].
+                pub fn b(&self) {}
+            }
+            pub struct Other;
+            impl Other {
+                /// Calls `cuEventQuery`.
+                pub fn c(&self) {}
+                /// Calls as [`nobody`].
+                pub fn d(&self) {}
+            }
+        ");
+        let calls: Vec<_> = found.operations["Thing::a"].calls.iter().collect();
+        assert_eq!(calls, ["cuEventQuery", "cuInit"]);
+        assert_eq!(found.mistakes, ["Other::d: refers to Other::nobody, which is no operation"]);
     }
 
     #[test]

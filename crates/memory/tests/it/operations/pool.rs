@@ -1,0 +1,95 @@
+//! Pools: made, asked, ended, and as a source of memory.
+
+#![expect(unsafe_code, reason = "gives memory back to a pool by hand")]
+
+use cuhold_memory::{MemoryResource as _, Pool, PoolOptions};
+use cuhold_testkit::Run;
+
+fn pool(run: &Run<'_>) -> Pool {
+    Pool::new(run.device(), PoolOptions::default()).unwrap()
+}
+
+cuhold_testkit::enrol! {
+    Pool::new |run| {
+        run.create(|| Pool::new(run.device(), PoolOptions::default().release_threshold_bytes(9)));
+    }
+
+    Pool::default_of |run| {
+        run.create(|| Pool::default_of(run.device()));
+    }
+
+    Pool::current_of |run| {
+        run.create(|| Pool::current_of(run.device()));
+    }
+
+    Pool::close |run| {
+        let pool = pool(run);
+        drop(run.keep_or(run.op(|| pool.close())));
+    }
+
+    Pool::drop |run| {
+        let pool = pool(run);
+        run.op(|| drop(pool));
+    }
+
+    Pool::used_bytes |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.used_bytes());
+    }
+
+    Pool::used_high_bytes |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.used_high_bytes());
+    }
+
+    Pool::reserved_bytes |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.reserved_bytes());
+    }
+
+    Pool::reserved_high_bytes |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.reserved_high_bytes());
+    }
+
+    Pool::reset_used_high |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.reset_used_high());
+    }
+
+    Pool::reset_reserved_high |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.reset_reserved_high());
+    }
+
+    Pool::release_threshold_bytes |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.release_threshold_bytes());
+    }
+
+    Pool::set_release_threshold_bytes |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.set_release_threshold_bytes(5));
+    }
+
+    Pool::trim_to |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.trim_to(0));
+    }
+
+    Pool::allocate |run| {
+        let pool = pool(run);
+        let block = run.keep(run.op(|| pool.allocate(100, run.stream())));
+        if let Some(block) = block {
+            // SAFETY: allocated above, and nothing uses it.
+            unsafe { pool.deallocate(block, run.stream()) }.unwrap();
+        }
+    }
+
+    Pool::deallocate |run| {
+        let pool = pool(run);
+        let block = pool.allocate(100, run.stream()).unwrap();
+        // SAFETY: allocated above, and nothing uses it.
+        run.keep(run.op(|| unsafe { pool.deallocate(block, run.stream()) }));
+    }
+}

@@ -18,6 +18,7 @@ mod list;
 mod mutants;
 mod process;
 mod resources;
+mod sanitize;
 mod tally;
 mod tidy;
 mod wheels;
@@ -59,6 +60,8 @@ enum Task {
     },
     /// Takes mechanisms of the failure policy out, one at a time, and sees whether a test notices.
     Mutants,
+    /// The tests under the address and thread sanitizers, and under Miri what it can take.
+    Sanitize(sanitize::Options),
     /// The project's figures, one `name: value` per line, each read from code or from a test run.
     Figures,
     /// A folder for a GPU host that has no Rust: stripped tests, benches, examples and `run.sh`.
@@ -82,6 +85,7 @@ pub fn xtask() -> ExitCode {
         Task::Codegen { check } => codegen::run(check),
         Task::Facts { arguments } => facts(&arguments),
         Task::Mutants => mutants::run().map(drop),
+        Task::Sanitize(options) => sanitize::run(&options),
         Task::Figures => figures::run(),
         Task::Bundle { out } => bundle::run(&out),
         Task::GpuTest(options) => return status(gpu::test_here(&options)),

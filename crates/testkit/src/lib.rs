@@ -18,6 +18,7 @@
 )]
 
 mod alone;
+mod capture;
 mod enrolled;
 #[cfg(unix)]
 mod fork;
@@ -27,6 +28,7 @@ mod operations;
 mod stack;
 
 pub use alone::{Alone, is_alone};
+pub use capture::ForeignCapture;
 pub use enrolled::{Enrolled, NowCurrent, Run, StreamKind, compare, enumerate};
 #[cfg(unix)]
 pub use fork::in_fork;

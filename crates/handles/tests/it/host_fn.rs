@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "captures as other libraries do")]
 
-use crate::drop::{PATIENCE, capture::Capture};
+use crate::drop::PATIENCE;
 use crate::scope::{ASK, How, POP, PUSH, status};
 use cuhold_driver_sim::Sim;
 use cuhold_driver_sys::{
@@ -13,7 +13,7 @@ use cuhold_handles::{
     Closed, Device, Driver, ErrorKind, EventOptions, ObjectKind, PerThreadStream, Refused, Stream,
     WarningKind,
 };
-use cuhold_testkit::{run, run_simulated};
+use cuhold_testkit::{ForeignCapture as Capture, run, run_simulated};
 use std::sync::{
     Arc, Mutex,
     atomic::{AtomicU32, Ordering},

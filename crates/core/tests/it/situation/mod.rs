@@ -5,6 +5,8 @@
 #![expect(unsafe_code, reason = "does to the driver what foreign code may do")]
 
 #[cfg(test)]
+mod capture;
+#[cfg(test)]
 mod end;
 #[cfg(test)]
 mod fatal;

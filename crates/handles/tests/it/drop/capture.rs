@@ -3,49 +3,9 @@
 #![expect(unsafe_code, reason = "captures as other libraries do")]
 
 use super::{Made, PATIENCE, Thing, each};
-use cuhold_driver_sys::ffi::{
-    CUgraph, CUstream, CUstreamCaptureMode as Mode, CUstreamCaptureStatus as Status,
-};
-use cuhold_handles::{Driver, Stream};
-use cuhold_testkit::{Kit, run};
+use cuhold_driver_sys::ffi::CUstreamCaptureMode as Mode;
+use cuhold_testkit::{ForeignCapture as Capture, Kit, run};
 use std::thread;
-
-/// Somebody's capture, on a stream of theirs.
-pub(crate) struct Capture<'t> {
-    driver: &'t Driver,
-    stream: CUstream,
-}
-
-impl<'t> Capture<'t> {
-    pub(crate) fn begin(driver: &'t Driver, stream: &Stream, mode: Mode) -> Self {
-        let stream = stream.as_raw();
-        // SAFETY: *handles*: the stream outlives the capture.
-        unsafe { driver.calls().cuStreamBeginCapture_v2(stream, mode) }.unwrap();
-        Self { driver, stream }
-    }
-
-    pub(crate) fn status(&self) -> Status {
-        let mut status = Status::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: *handles*: live; *pointers*: a live local.
-        unsafe { self.driver.calls().cuStreamIsCapturing(self.stream, &raw mut status) }.unwrap();
-        status
-    }
-
-    /// It was never disturbed.
-    #[track_caller]
-    pub(crate) fn is_active(&self) {
-        assert_eq!(self.status(), Status::CU_STREAM_CAPTURE_STATUS_ACTIVE);
-    }
-
-    pub(crate) fn end(self) {
-        let mut graph = CUgraph::NULL;
-        let calls = self.driver.calls();
-        // SAFETY: *handles*: live; *pointers*: a live local.
-        unsafe { calls.cuStreamEndCapture(self.stream, &raw mut graph) }.unwrap();
-        // SAFETY: *handles*: given just now.
-        unsafe { calls.cuGraphDestroy(graph) }.unwrap();
-    }
-}
 
 /// Runs the body during a capture of each mode.
 fn during(t: &Kit, body: impl Fn(&Capture<'_>)) {

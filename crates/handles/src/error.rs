@@ -1,8 +1,8 @@
 //! The one error type of all crates, and what comes back with it.
 //!
-//! Grammar of every text: lower case, no full stop, the call and its code first, then the cause where it is known,
-//! then what else happened on the way out. An `Error` is two words: a bare driver failure stands inline, everything
-//! else is shared behind a pointer.
+//! Grammar of every text: lower case, no full stop, the call and its code first, then the cause and what to do next where
+//! they are known, then what else happened on the way out. An `Error` is two words: a bare driver failure stands inline,
+//! everything else is shared behind a pointer.
 
 use crate::{current::Current, hint};
 use cuhold_driver_sys::{
@@ -415,8 +415,8 @@ fn write_driver(f: &mut fmt::Formatter<'_>, call: Call, status: CUresult) -> fmt
     if let Some(text) = status.description() {
         write!(f, ": {text}")?;
     }
-    match hint::cause(call, status) {
-        Some(cause) => write!(f, "; {cause}"),
+    match hint::of(call, status) {
+        Some(hint) => write!(f, "; {}; {}", hint.cause, hint.next),
         None => Ok(()),
     }
 }

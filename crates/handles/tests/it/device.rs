@@ -307,7 +307,8 @@ fn an_ordinal_out_of_range_is_refused_by_the_driver_or_before_it() {
         assert_eq!(
             error.to_string(),
             "cuDeviceGet failed with CUDA_ERROR_INVALID_DEVICE (101): there is no device of that number, or it \
-             can't do what was asked; device ordinals count from 0 to one less than the device count"
+             can't do what was asked; device ordinals count from 0 to one less than the device count; ask the \
+             driver for its device count first"
         );
         let error = Device::with_driver(t.driver(), u32::MAX).unwrap_err();
         assert_eq!((error.kind(), error.call()), (ErrorKind::Argument, None));
@@ -326,7 +327,8 @@ fn a_driver_without_a_device_says_so() {
         assert!(error.is(CUresult::NO_DEVICE));
         assert_eq!(
             error.to_string(),
-            "cuInit failed with CUDA_ERROR_NO_DEVICE (100): no CUDA device was found"
+            "cuInit failed with CUDA_ERROR_NO_DEVICE (100): no CUDA device was found; there is a driver, and no GPU that \
+             this process may see; look at CUDA_VISIBLE_DEVICES, and at which devices a container was given"
         );
     });
 }

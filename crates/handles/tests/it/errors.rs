@@ -18,7 +18,8 @@ fn failed(call: Call, status: CUresult) -> Error {
     Error::from(Failure { call, status })
 }
 
-const FATAL: &str = "queued work failed earlier, and no CUDA work can be done in this process now";
+const FATAL: &str = "queued work failed earlier, and no CUDA work can be done in this process now; find the failing \
+                     kernel with compute-sanitizer, and go on in a new process";
 
 #[test]
 fn a_failed_call_is_told_with_its_code_its_meaning_and_the_cause_where_it_is_known() {
@@ -52,7 +53,8 @@ fn a_failed_call_is_told_with_its_code_its_meaning_and_the_cause_where_it_is_kno
             Call::cuEventRecord,
             CUresult::INVALID_HANDLE,
             "cuEventRecord failed with CUDA_ERROR_INVALID_HANDLE (400): the handle isn't one, or is another \
-             context's; an event is recorded only on streams of the context that it was made in"
+             context's; an event is recorded only on streams of the context that it was made in; make the event in \
+             the stream's context"
                 .to_owned(),
         ),
         (
@@ -60,7 +62,7 @@ fn a_failed_call_is_told_with_its_code_its_meaning_and_the_cause_where_it_is_kno
             CUresult::INVALID_VALUE,
             "cuMemcpyDtoD failed with CUDA_ERROR_INVALID_VALUE (1): an argument is outside its range, or the handle \
              isn't known; a range lies outside its allocation, or memory of a pool is copied with another device's \
-             context current"
+             context current; compare offset and length with both allocations"
                 .to_owned(),
         ),
     ] {
@@ -279,7 +281,8 @@ fn an_ordinal_without_a_device_is_told_with_its_cause() {
             assert_eq!(
                 error.to_string(),
                 "cuDeviceGet failed with CUDA_ERROR_INVALID_DEVICE (101): there is no device of that number, or it \
-                 can't do what was asked; device ordinals count from 0 to one less than the device count"
+                 can't do what was asked; device ordinals count from 0 to one less than the device count; ask the \
+                 driver for its device count first"
             );
         }
         let (result, calls) = t.calls(|| Device::with_driver(t.driver(), u32::MAX));

@@ -115,7 +115,8 @@ fn a_shape_beyond_the_device_s_limits_is_the_driver_s_to_refuse() {
                 result.unwrap_err().to_string(),
                 "cuLaunchKernelEx failed with CUDA_ERROR_INVALID_VALUE (1): an argument is outside its range, or the \
                  handle isn't known; the grid, the block or the shared memory is outside the device's limits, or \
-                 parameters are missing"
+                 parameters are missing; compare the launch with the device's attributes and with the kernel's \
+                 parameters"
             );
         }
         nop.stream.synchronize().unwrap();
@@ -140,12 +141,15 @@ fn a_name_that_is_not_there_is_told_with_its_cause() {
         assert_eq!(
             error.to_string(),
             "cuLibraryGetKernel failed with CUDA_ERROR_NOT_FOUND (500): the name wasn't found; the library has no \
-             kernel of this name; C++ names are mangled unless declared extern \"C\""
+             kernel of this name; C++ names are mangled unless declared extern \"C\"; declare the kernel extern \"C\", \
+             or ask for the mangled name"
         );
         let error = Module::load(t.context(), PTX).unwrap().function("absent").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "cuModuleGetFunction failed with CUDA_ERROR_NOT_FOUND (500): the name wasn't found"
+            "cuModuleGetFunction failed with CUDA_ERROR_NOT_FOUND (500): the name wasn't found; the module has no \
+             kernel of this name; C++ names are mangled unless declared extern \"C\"; declare the kernel extern \"C\", \
+             or ask for the mangled name"
         );
     });
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: whether the tests notice when a mechanism of the failure policy is taken out.
 //!
 //! The tests are built once with `--cfg mutants`, in a target folder of their own. Each test that the table names is run
-//! first as it is, and must pass; then with its mechanism taken out, and must fail: reported as failed by the harness, not
-//! killed by the time limit, not ended by a signal.
+//! first as it is, and must pass; then with its mechanism taken out, and must fail: reported as failed by the harness for a
+//! panic in the test's own code, not killed by the time limit, not ended by a signal.
 
 mod table;
 
@@ -70,11 +70,13 @@ fn score(told: bool) -> Result<Score> {
     let mut score = Score { mutants: MUTANTS.len(), caught: 0 };
     for Mutant { name, without, test } in MUTANTS {
         let begun = Instant::now();
-        let ended = Ended::of(&run_test(&binaries, *test, Some(name))?, *test)?;
+        let ran = run_test(&binaries, *test, Some(name))?;
+        let ended = Ended::of(&ran, *test)?;
         score.caught += usize::from(ended == Ended::Failed);
         if told || ended != Ended::Failed {
             let seconds = begun.elapsed().as_secs_f64();
             println!("{name:<18} {:<9} {seconds:>5.1} s  {without}", ended.word());
+            println!("{:>37}{}", "", failed_at(&ran.stdout).unwrap_or("no place of a panic"));
         }
     }
     Ok(score)
@@ -135,8 +137,10 @@ fn check_sound(binaries: &[Executable], test: Test) -> Result<()> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ended {
     Passed,
-    /// An assertion failed, or something panicked: the harness says so.
+    /// An assertion of the test failed, and the harness says so.
     Failed,
+    /// Something else panicked.
+    Panicked,
     /// Killed when its time was up.
     Hung,
     /// The process ended without a word of the harness.
@@ -156,7 +160,10 @@ impl Ended {
             Self::Passed
         } else if ran.status.code() == Some(101) && says("test result: FAILED. 0 passed; 1 failed;")
         {
-            Self::Failed
+            match failed_at(&ran.stdout) {
+                Some(place) if is_test_code(place, test) => Self::Failed,
+                _ => Self::Panicked,
+            }
         } else {
             Self::Died
         })
@@ -166,10 +173,26 @@ impl Ended {
         match self {
             Self::Passed => "SURVIVED",
             Self::Failed => "caught",
+            Self::Panicked => "PANICKED",
             Self::Hung => "HUNG",
             Self::Died => "DIED",
         }
     }
+}
+
+/// Where the last panic was, which is the one that ended the test: those before it were caught.
+fn failed_at(output: &str) -> Option<&str> {
+    let place = output.rsplit_once(" panicked at ").and_then(|(_, rest)| rest.lines().next());
+    place.map(|place| place.trim_end_matches(':'))
+}
+
+/// Whether a test's own code is there: a test's file, the test kit's, the guard that tests hold, or for tests inside the
+/// crate the crate's own.
+fn is_test_code(place: &str, test: Test) -> bool {
+    const OURS: &[&str] = &["crates/testkit/", "crates/handles/src/report/guards.rs:"];
+    place.contains("/tests/")
+        || OURS.iter().any(|ours| place.starts_with(ours))
+        || test.target == "lib"
 }
 
 /// The names of mechanisms that a source asks for.
@@ -210,9 +233,13 @@ mod tests {
         let begun = "echo 'running 1 test'; ";
         let says = |rest: &str| ended(&format!("{begun}{rest}")).unwrap();
         let ok = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored'";
-        let bad = "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
+        let result = "echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
+        let bad = format!("echo 't panicked at crates/p/tests/it/a.rs:1:2:'; {result}");
+        let elsewhere = format!("echo 't panicked at crates/p/src/a.rs:1:2:'; {result}");
         assert_eq!(says(ok), Ended::Passed);
-        assert_eq!(says(bad), Ended::Failed);
+        assert_eq!(says(&bad), Ended::Failed);
+        assert_eq!(says(&elsewhere), Ended::Panicked);
+        assert_eq!(says(result), Ended::Panicked);
         assert_eq!(says("kill -ABRT $$"), Ended::Died);
         assert_eq!(says("exit 101"), Ended::Died);
         assert_eq!(says("exit 0"), Ended::Died);

@@ -218,6 +218,12 @@ impl Context {
         Ok(Self(Handle::borrow(raw, deps, owner)))
     }
 
+    /// A green context as a context; `owner` is what ends it.
+    pub(crate) fn view(driver: &Driver, device: CUdevice, raw: CUcontext, owner: Owner) -> Self {
+        let deps = ContextDeps::new(driver, device, Origin::Foreign);
+        Self(Handle::borrow(raw, deps, Some(owner)))
+    }
+
     /// The driver's handle, which stays this value's.
     ///
     /// Calls nothing.

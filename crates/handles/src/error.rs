@@ -344,6 +344,19 @@ impl Error {
         }
     }
 
+    /// The driver call that failed, with its status; `None` where it was another's, or none.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        match &self.0 {
+            Repr::Driver(failure) => Some(*failure),
+            Repr::Full(full) => match (full.call, full.status) {
+                (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
+                    Some(Failure { call, status })
+                }
+                _ => None,
+            },
+        }
+    }
+
     /// What else went wrong on the way out, in order.
     ///
     /// Calls nothing.

@@ -17,6 +17,7 @@
 //! What this crate does not do: it allocates no memory (`cuhold-memory`), builds no graphs (`cuhold-graph`), compiles
 //! nothing (`cuhold`).
 
+mod alone;
 #[doc(hidden)]
 pub mod callback;
 mod context;
@@ -29,12 +30,15 @@ mod event;
 pub mod extra;
 #[macro_use]
 mod forms;
+mod graph;
+mod green;
 mod hint;
 mod image;
 mod keep;
 mod kernel;
 mod launch;
 mod library;
+mod link;
 mod make;
 mod module;
 mod object;
@@ -56,11 +60,14 @@ pub use device::{Device, Retention};
 pub use driver::{Driver, Verified};
 pub use error::{AnyCall, Error, ErrorKind, Note, Refused, Result, Status};
 pub use event::{Event, EventOptions};
+pub use graph::{Graph, GraphExec, UserObject};
+pub use green::{GreenContext, SmResource, SmSplit};
 pub use image::Image;
 pub use keep::KeepAlive;
 pub use kernel::Kernel;
 pub use launch::{KernelArg, KernelArgs, LaunchConfig, Parameter, Parameters};
 pub use library::Library;
+pub use link::{LinkInput, LinkOptions, LinkState};
 pub use module::{Function, Module};
 pub use object::{Object, ObjectKind};
 pub use reclaim::{ByHand, Reclaim};

@@ -44,6 +44,8 @@ use std::{
 };
 use triomphe::{Arc, UniqueArc};
 
+pub use crate::alone::Alone;
+
 /// A value that an object keeps alive: whatever owns a borrowed raw handle.
 pub type Owner = StdArc<dyn Any + Send + Sync>;
 
@@ -64,7 +66,7 @@ macro_rules! raws {
         }
     })* };
 }
-raws! { CUcontext CUmodule CUfunction CUlibrary CUkernel CUevent CUstream CUmemoryPool }
+raws! { CUcontext CUmodule CUfunction CUlibrary CUkernel CUevent CUstream CUmemoryPool CUgraph CUgraphExec CUuserObject CUlinkState CUgreenCtx }
 
 /// A kind of driver object: what it refers to, which call ends it, and what that call's columns are.
 ///

@@ -57,4 +57,9 @@ pub const RESOURCES: &[Row] = &[
     row(ObjectKind::Library, EndsOn::Reclaimer, &[RELAX, "cuLibraryUnload", RELAX]),
     row(ObjectKind::Kernel, EndsOn::Nowhere, &[]),
     row(ObjectKind::Function, EndsOn::Nowhere, &[]),
+    row(ObjectKind::GreenContext, EndsOn::Reclaimer, &["cuCtxSynchronize", "cuGreenCtxDestroy"]),
+    row(ObjectKind::Graph, EndsOn::DroppingThread, &["cuGraphDestroy"]),
+    row(ObjectKind::GraphExec, EndsOn::DroppingThread, &[RELAX, "cuGraphExecDestroy", RELAX]),
+    row(ObjectKind::UserObject, EndsOn::DroppingThread, &["cuUserObjectRelease"]),
+    row(ObjectKind::LinkState, EndsOn::DroppingThread, &["cuLinkDestroy"]),
 ];

@@ -125,6 +125,15 @@ impl Stream {
         Ok(Self(Handle::create(Call::cuStreamCreateWithPriority, context.clone(), make)?))
     }
 
+    /// Owns the stream that `make` makes in a green context, of which `view` is the view.
+    pub(crate) fn in_green(
+        view: Context,
+        make: impl FnOnce(Calls<'_>) -> Result<CUstream, Failure>,
+    ) -> Result<Self> {
+        let call = Call::cuGreenCtxStreamCreate;
+        Ok(Self(Handle::create(call, view, |calls, _| make(calls))?))
+    }
+
     /// The context's legacy default stream. Calls on it are made with the context current; it is never destroyed.
     ///
     /// Calls nothing.

@@ -27,8 +27,6 @@ const FINE_STEP: c_uint = 2;
 
 const IGNORE: c_uint =
     CUdevSmResourceSplitByCount_flags::CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING.0;
-const CLUSTERS: c_uint =
-    CUdevSmResourceSplitByCount_flags::CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE.0;
 const DEFAULT_STREAM: c_uint = CUgreenCtxCreate_flags::CU_GREEN_CTX_DEFAULT_STREAM.0;
 
 /// The multiprocessors of a resource, as the simulator writes them into it.
@@ -169,7 +167,8 @@ pub(crate) fn context_resource(
     kind: Type,
 ) -> Answer {
     let resource = resource.required()?;
-    let context = turn.context_or_current(ctx)?;
+    // Null is no context here (measured).
+    let context = turn.context(ctx)?;
     let part = part_of_context(turn, context)?;
     turn.write_part(resource, kind, part)
 }
@@ -209,15 +208,19 @@ pub(crate) fn split_by_count(
     let groups = groups.required()?;
     let input = input.read().ok_or(CUresult::INVALID_VALUE)?;
     let whole = Part::read(&input)?;
-    if flags & !(IGNORE | CLUSTERS) != 0 {
-        return Err(CUresult::INVALID_VALUE);
-    }
+    // Unknown flags are taken (measured).
     if whole.split != 0 || whole.device >= turn.state.devices.len() {
         return Err(CUresult::INVALID_RESOURCE_CONFIGURATION);
     }
     let step = if flags & IGNORE != 0 { FINE_STEP } else { STEP };
     let each = least.max(1).next_multiple_of(step);
-    let most = whole.count.checked_div(each).unwrap_or(0);
+    // The whole may be asked for, whatever the steps.
+    let each = if least == whole.count { least } else { each };
+    let most = match whole.count.checked_div(each).unwrap_or(0) {
+        // Of the smallest parts one less fits (measured; the device's groups are of uneven sizes).
+        fit if each == STEP && fit > 1 => fit - 1,
+        fit => fit,
+    };
     if most == 0 {
         return Err(CUresult::INVALID_RESOURCE_CONFIGURATION);
     }
@@ -244,7 +247,7 @@ pub(crate) fn split_by_count(
     Ok(())
 }
 
-/// Resources of one device, and of one split.
+/// Resources of one device; of which splits they are doesn't matter, nor whether they overlap (measured).
 pub(crate) fn generate_desc(
     turn: &mut Turn<'_>,
     out: Out<CUdevResourceDesc>,
@@ -253,20 +256,21 @@ pub(crate) fn generate_desc(
 ) -> Answer {
     let out = out.required()?;
     let count = usize::try_from(count).map_err(|_too_many| CUresult::INVALID_VALUE)?;
-    if count == 0 || resources.is_null() {
+    if count == 0 {
+        // The driver reads the first one all the same (measured).
+        turn.violate(ViolationKind::Crash, None, "a description of no resources");
         return Err(CUresult::INVALID_VALUE);
     }
     // SAFETY: *pointers*: the caller's array has as many entries as it says.
     let resources = unsafe { resources.as_in().read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
     let parts = resources.iter().map(Part::read).collect::<Result<Vec<_>, _>>()?;
     let Some(first) = parts.first() else { return Err(CUresult::INVALID_VALUE) };
-    let together = |part: &Part| part.device == first.device && part.split == first.split;
-    let total = parts.iter().map(|part| u64::from(part.count)).sum::<u64>();
-    let whole = u64::from(turn.state.multiprocessors(first.device));
-    if !parts.iter().all(together) || total > whole || total == 0 {
+    if !parts.iter().all(|part| part.device == first.device) {
         return Err(CUresult::INVALID_RESOURCE_CONFIGURATION);
     }
-    let desc = Desc { device: first.device, count: c_uint::try_from(total).unwrap_or(c_uint::MAX) };
+    let total = parts.iter().fold(0, |total: c_uint, part| total.saturating_add(part.count));
+    let count = total.min(turn.state.multiprocessors(first.device));
+    let desc = Desc { device: first.device, count };
     let site = turn.site;
     out.write(CUdevResourceDesc::from_addr(turn.state.descs.insert(site, desc).raw()));
     Ok(())
@@ -282,13 +286,18 @@ pub(crate) fn create(
 ) -> Answer {
     let out = out.required()?;
     let index = turn.state.device_index(device)?;
-    let desc = turn.find(|state| &state.descs, desc.addr(), CUresult::INVALID_VALUE)?;
     turn.not_lost()?;
     if flags != DEFAULT_STREAM {
         return Err(CUresult::INVALID_VALUE);
     }
-    let desc = turn.state.descs.get(desc).ok_or(CUresult::INVALID_VALUE)?;
-    let (of, count) = (desc.device, desc.count);
+    let (of, count) = if desc.is_null() {
+        // No description is one of the whole device (measured).
+        (index, turn.state.multiprocessors(index))
+    } else {
+        let desc = turn.find(|state| &state.descs, desc.addr(), CUresult::INVALID_VALUE)?;
+        let desc = turn.state.descs.get(desc).ok_or(CUresult::INVALID_VALUE)?;
+        (desc.device, desc.count)
+    };
     if of != index {
         return Err(CUresult::INVALID_VALUE);
     }

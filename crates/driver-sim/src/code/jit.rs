@@ -21,6 +21,8 @@ pub(super) struct Logs {
 struct Buffer {
     start: Option<*mut c_char>,
     size: Option<*mut *mut c_void>,
+    /// How large it was said to be, where the word that said so is used up.
+    room: Option<usize>,
 }
 
 impl Logs {
@@ -51,6 +53,21 @@ impl Logs {
         Ok(logs)
     }
 
+    /// For logs that are written later on: takes down how large they are; so far nothing is written (measured: the sizes
+    /// are 0 at once).
+    ///
+    /// # Safety
+    /// *pointers*: the arrays of [`read`](Self::read) are still there.
+    pub(super) unsafe fn begin(&mut self) {
+        for buffer in [&mut self.info, &mut self.error] {
+            let Some(size) = buffer.size else { continue };
+            // SAFETY: *pointers*: the place of a value in the caller's array.
+            buffer.room = Some(unsafe { size.read() }.addr());
+            // SAFETY: as above.
+            unsafe { size.write(core::ptr::null_mut()) };
+        }
+    }
+
     /// Fills the logs: the one of errors with what a load failed with.
     ///
     /// # Safety
@@ -72,7 +89,8 @@ impl Buffer {
     unsafe fn write(&self, text: &str) {
         let Some(size) = self.size else { return };
         // SAFETY: *pointers*: the place of a value in the caller's array.
-        let room = unsafe { size.read() }.addr();
+        let said = unsafe { size.read() }.addr();
+        let room = self.room.unwrap_or(said);
         let Some(cut) = room.checked_sub(1).map(|most| most.min(text.len())) else { return };
         if let Some(start) = self.start.filter(|start| !start.is_null()) {
             let target: *mut u8 = start.cast();

@@ -4,7 +4,7 @@
 
 #![expect(unsafe_code, reason = "images and logs are the caller's pointers")]
 
-use std::{collections::BTreeSet, slice};
+use std::slice;
 
 use cuhold_driver_sys::ffi::*;
 
@@ -25,6 +25,8 @@ pub(crate) struct LinkState {
     target: Target,
     inputs: Vec<Input>,
     logs: KeptLogs,
+    /// A name was defined twice: nothing can be made of it any more (measured).
+    is_broken: bool,
     /// What came out; the caller reads it until the state is destroyed.
     linked: Option<Box<[u8]>>,
 }
@@ -79,6 +81,11 @@ impl Turn<'_> {
             return Err(CUresult::INVALID_VALUE);
         }
         let input = Input::read(kind, bytes, link.target)?;
+        let known = |name| link.inputs.iter().any(|input| input.names.contains(name));
+        link.is_broken |= input.names.iter().any(known);
+        if link.is_broken {
+            return Err(CUresult::INVALID_SOURCE);
+        }
         link.inputs.push(input);
         Ok(())
     }
@@ -90,13 +97,7 @@ impl Input {
             Kind::CU_JIT_INPUT_PTX => {
                 let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
                 let text = bytes.get(..end).unwrap_or_default();
-                let read = Source::Text(text).read(target);
-                let image = read.map_err(|status| match status {
-                    // It was said to be PTX.
-                    CUresult::INVALID_IMAGE => CUresult::INVALID_PTX,
-                    other => other,
-                })?;
-                (image, text, true)
+                (Source::Text(text).read(target)?, text, true)
             }
             Kind::CU_JIT_INPUT_CUBIN => (Source::Elf(bytes).read(target)?, bytes, false),
             Kind::CU_JIT_INPUT_FATBINARY => (Source::Fat(bytes).read(target)?, bytes, false),
@@ -115,13 +116,14 @@ fn names(image: Image) -> Vec<String> {
     kernels.chain(image.variables.into_iter().map(|variable| variable.name)).collect()
 }
 
+/// PTX of nothing, which is what a link of nothing gives.
+fn nothing(target: Target) -> Vec<u8> {
+    format!(".version 7.0\n.target sm_{}\n.address_size 64\n\0", target.architecture).into_bytes()
+}
+
 /// The inputs as one image, with a NUL behind it.
-fn put_together(inputs: &[Input]) -> Result<Vec<u8>, CUresult> {
-    let mut known = BTreeSet::new();
-    if !inputs.iter().flat_map(|input| &input.names).all(|name| known.insert(name)) {
-        return Err(CUresult::INVALID_IMAGE);
-    }
-    let Some((first, rest)) = inputs.split_first() else { return Err(CUresult::INVALID_IMAGE) };
+fn put_together(inputs: &[Input], target: Target) -> Result<Vec<u8>, CUresult> {
+    let Some((first, rest)) = inputs.split_first() else { return Ok(nothing(target)) };
     if !rest.is_empty() && !inputs.iter().all(|input| input.is_text) {
         return Err(CUresult::MISSING);
     }
@@ -155,11 +157,14 @@ pub(crate) fn link_create(
     turn.not_lost()?;
     let count = usize::try_from(count).map_err(|_too_many| CUresult::INVALID_VALUE)?;
     // SAFETY: *pointers*: the caller's arrays have as many entries as it says.
-    let logs = unsafe { Logs::read(options, values, count) }?;
+    let mut logs = unsafe { Logs::read(options, values, count) }?;
     let device = turn.device_of_context(context)?;
     let target = turn.code_target(device)?;
-    let link =
-        LinkState { context, target, inputs: Vec::new(), logs: KeptLogs(logs), linked: None };
+    // SAFETY: *pointers*: as above; the call hasn't ended.
+    unsafe { logs.begin() };
+    let logs = KeptLogs(logs);
+    let (inputs, is_broken, linked) = (Vec::new(), false, None);
+    let link = LinkState { context, target, inputs, logs, is_broken, linked };
     let site = turn.site;
     out.write(CUlinkState::from_addr(turn.state.code.links.insert(site, link).raw()));
     Ok(())
@@ -203,7 +208,7 @@ pub(crate) fn link_add_file(
     turn.log_link(key, answer)
 }
 
-/// What comes out is the state's, until that is destroyed; asked for again it is the same.
+/// What comes out is the state's, until that is destroyed. It isn't asked for twice (measured).
 pub(crate) fn link_complete(
     turn: &mut Turn<'_>,
     state: CUlinkState,
@@ -213,11 +218,17 @@ pub(crate) fn link_complete(
     let key = turn.link(state)?;
     let cubin = cubin.required()?;
     let link = turn.link_data(key)?;
-    if link.linked.is_none() {
-        match put_together(&link.inputs) {
-            Ok(linked) => link.linked = Some(linked.into_boxed_slice()),
-            Err(status) => return turn.log_link(key, Err(status)),
-        }
+    if link.linked.is_some() {
+        return Err(CUresult::INVALID_HANDLE);
+    }
+    let linked = if link.is_broken {
+        Err(CUresult::INVALID_SOURCE)
+    } else {
+        put_together(&link.inputs, link.target)
+    };
+    match linked {
+        Ok(linked) => link.linked = Some(linked.into_boxed_slice()),
+        Err(status) => return turn.log_link(key, Err(status)),
     }
     let linked = turn.link_data(key)?.linked.as_deref().unwrap_or_default();
     let (start, len) = (linked.as_ptr().cast_mut().cast(), linked.len());

@@ -24,8 +24,6 @@ use crate::{
 pub(crate) enum Deed {
     /// These, in order.
     Works(Vec<Work>),
-    /// All of another executable.
-    Graph(Arc<Body>),
     /// Something that isn't simulated.
     Unknown,
 }
@@ -130,21 +128,20 @@ impl Turn<'_> {
     }
 
     /// Queues the nodes of an executable behind `begin`; gives where they end.
-    fn submit_body(&mut self, body: &Body, stream: Target, begin: &[Point]) -> Vec<Point> {
-        let mut ends: Vec<Vec<Point>> = Vec::with_capacity(body.0.len());
+    fn submit_body(&mut self, body: &Body, stream: Target, begin: Point) -> Vec<Point> {
+        let mut ends: Vec<Point> = Vec::with_capacity(body.0.len());
         for node in &body.0 {
             let before: Vec<Point> =
-                node.after.iter().filter_map(|at| ends.get(*at)).flatten().copied().collect();
-            let before = if node.after.is_empty() { begin } else { &before };
-            let end = match &node.deed {
-                Deed::Graph(inner) => self.submit_body(inner, stream, before),
-                Deed::Works(works) => vec![self.submit_works(works, stream, before)],
-                Deed::Unknown => Vec::new(),
+                node.after.iter().filter_map(|at| ends.get(*at)).copied().collect();
+            let before = if before.is_empty() { vec![begin] } else { before };
+            let works = match &node.deed {
+                Deed::Works(works) => works.as_slice(),
+                // Such a node isn't made executable.
+                Deed::Unknown => &[],
             };
-            // Of a child without nodes there is nothing to wait for but what was before it.
-            ends.push(if end.is_empty() { before.to_vec() } else { end });
+            ends.push(self.submit_works(works, stream, &before));
         }
-        ends.into_iter().flatten().collect()
+        ends
     }
 
     fn submit_works(&mut self, works: &[Work], stream: Target, before: &[Point]) -> Point {
@@ -237,31 +234,23 @@ pub(crate) fn upload(turn: &mut Turn<'_>, exec: CUgraphExec, stream: CUstream) -
     turn.exec(exec)?;
     let target = turn.stream(stream)?;
     turn.not_lost()?;
-    turn.not_captured(target)?;
+    turn.not_member(target)?;
+    turn.not_implicit(target)?;
     turn.submit(target, Work::Marker, &[]);
     Ok(())
 }
 
-/// Does all of an executable behind what the stream holds; on a stream that is captured it becomes a child graph.
+/// Does all of an executable behind what the stream holds. A stream that is captured doesn't take it.
 pub(crate) fn launch(turn: &mut Turn<'_>, exec: CUgraphExec, stream: CUstream) -> Answer {
     let key = turn.exec(exec)?;
     let target = turn.stream(stream)?;
     turn.not_lost()?;
+    turn.not_member(target)?;
+    turn.not_implicit(target)?;
     let data = turn.state.execs.get(key).ok_or(CUresult::INVALID_VALUE)?;
     let (body, users) = (Arc::clone(&data.body), data.users.clone());
-    if let Some(place) = turn.captured_place(target)? {
-        let outer = turn.graph_of_capture(place.0)?;
-        for (object, count) in users {
-            turn.retain_user_object(object, count);
-            if let Some(outer) = turn.state.graphs.get_mut(outer) {
-                *outer.users.entry(object).or_default() += count;
-            }
-        }
-        return turn.add_captured(target, place, NodeKind::Graph, Deed::Graph(body));
-    }
-    turn.check_capture()?;
     let begin = turn.submit(target, Work::Marker, &[]);
-    let ends = turn.submit_body(&body, target, &[begin]);
+    let ends = turn.submit_body(&body, target, begin);
     let end = turn.let_go(users);
     turn.submit(target, end, &ends);
     Ok(())

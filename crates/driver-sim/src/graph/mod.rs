@@ -60,7 +60,6 @@ pub(crate) enum NodeKind {
     MemAlloc,
     MemFree,
     BatchMemOp,
-    Graph,
     SemaphoreSignal,
     SemaphoreWait,
 }
@@ -78,7 +77,6 @@ impl NodeKind {
             Self::MemAlloc => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC,
             Self::MemFree => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
             Self::BatchMemOp => CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-            Self::Graph => CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH,
             Self::SemaphoreSignal => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL,
             Self::SemaphoreWait => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT,
         }

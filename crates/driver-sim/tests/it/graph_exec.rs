@@ -30,7 +30,7 @@ fn captured(sim: &Sim, s: CUstream, capture: impl FnOnce()) -> CUgraph {
 }
 
 /// Makes the unsafe calls of this chapter beside a global capture.
-pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call, other: CUstream) -> Option<Asked<()>> {
+pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>> {
     let graph: CUgraph = get!(sim, cuGraphCreate(out, 0)).unwrap();
     let exec = {
         // Made while this thread prohibits nothing.
@@ -48,8 +48,6 @@ pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call, other: CUstream) -> 
         }
         Call::cuGraphInstantiateWithParams => instantiate(sim, graph).map(|_exec| ()),
         Call::cuGraphExecDestroy => call!(sim, cuGraphExecDestroy(exec)),
-        Call::cuGraphUpload => call!(sim, cuGraphUpload(exec, other)),
-        Call::cuGraphLaunch => call!(sim, cuGraphLaunch(exec, other)),
         _ => return None,
     })
 }
@@ -154,6 +152,20 @@ fn a_launched_kernel_whose_library_was_unloaded_is_a_violation() {
     call!(sim, cuGraphLaunch(exec, s)).unwrap();
     call!(sim, cuStreamSynchronize(s)).unwrap_err();
     assert_eq!(kinds(&sim.violations()), [ViolationKind::UseAfterDestroy]);
+}
+
+#[test]
+fn a_captured_stream_takes_no_executable_graph_and_its_capture_is_over() {
+    let (sim, _) = sim_with_context();
+    let graph: CUgraph = get!(sim, cuGraphCreate(out, 0)).unwrap();
+    let exec = instantiate(&sim, graph).unwrap();
+    let (s, other) = (stream(&sim, NON_BLOCKING), stream(&sim, NON_BLOCKING));
+    begin(&sim, s, CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL).unwrap();
+    call!(sim, cuGraphLaunch(exec, other)).unwrap();
+    call!(sim, cuGraphUpload(exec, other)).unwrap();
+    let refused = Err(CUresult::STREAM_CAPTURE_UNSUPPORTED);
+    assert_eq!(call!(sim, cuGraphLaunch(exec, s)), refused);
+    assert_eq!(end(&sim, s).0, Err(CUresult::STREAM_CAPTURE_INVALIDATED));
 }
 
 #[test]

@@ -41,8 +41,9 @@ fn ptx_is_linked_into_an_image_with_all_kernels_and_a_name_comes_once() {
     function(&sim, module, "two").unwrap();
     let twice = link();
     add(twice, &part("one")).unwrap();
-    add(twice, &part("one")).unwrap();
-    call!(sim, cuLinkComplete(twice, &raw mut cubin, &raw mut size)).unwrap_err();
+    assert_eq!(add(twice, &part("one")), Err(CUresult::INVALID_SOURCE));
+    let broken = call!(sim, cuLinkComplete(twice, &raw mut cubin, &raw mut size));
+    assert_eq!(broken, Err(CUresult::INVALID_SOURCE));
     assert_eq!(sim.live(ObjectKind::LinkState), 1);
     assert_clean(&sim);
 }

@@ -74,10 +74,10 @@ impl GraphExec {
         })
     }
 
-    /// Queues all of the graph on a stream, behind what is there. Returns at once. On a stream that is captured it
-    /// becomes a part of that capture.
+    /// Queues all of the graph on a stream, behind what is there. Returns at once. A stream that is captured doesn't take
+    /// it, and its capture is invalidated, as by the driver's call.
     ///
-    /// Calls `cuGraphLaunch`. It invalidates captures in global mode on any thread, as the driver's call does.
+    /// Calls `cuGraphLaunch`.
     ///
     /// # Errors
     /// The call's failure, which may be that of earlier work; a stream of another driver.
@@ -96,7 +96,7 @@ impl GraphExec {
 
     /// Brings what the graph needs to the device, behind what the stream holds, so that the first launch doesn't.
     ///
-    /// Calls `cuGraphUpload`. It invalidates captures in global mode on any thread, as the driver's call does.
+    /// Calls `cuGraphUpload`.
     ///
     /// # Errors
     /// The call's failure, which may be that of earlier work; a stream of another driver.

@@ -33,6 +33,15 @@ pub(crate) struct Primary {
     pub(crate) flags: c_uint,
     /// The retains that weren't released, as the calls that made them.
     pub(crate) retains: Vec<CallSite>,
+    /// How many green contexts hold it.
+    pub(crate) held: u32,
+}
+
+impl Primary {
+    /// Whether nobody needs it active any more.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.retains.is_empty() && self.held == 0
+    }
 }
 
 impl Device {

@@ -67,6 +67,8 @@ impl LinkOptions {
     pub const LOG_BYTES_MAX: usize = 16 << 20;
 
     /// With so much room for each of the two logs, in bytes.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn log_bytes(mut self, log_bytes: usize) -> Self {
         self.log_bytes = log_bytes;
@@ -139,7 +141,7 @@ pub struct LinkState(Alone<LinkRes>);
 impl LinkState {
     /// Begins a link for the context's device.
     ///
-    /// Calls `cuLinkCreate`.
+    /// Calls `cuLinkCreate`; `cuLinkDestroy` where it is undone.
     ///
     /// # Errors
     /// The call's failure, or that of making the context current and the caller's again; room for the logs that is out of

@@ -94,6 +94,15 @@ pub unsafe trait Resource: Sized + Send + Sync + 'static {
         Self::context(deps)
     }
 
+    /// What must have succeeded before the object is ended; where it fails, the object isn't.
+    ///
+    /// # Errors
+    /// The failure, because of which the object stays.
+    fn before_end(calls: Calls<'_>, deps: &Self::Deps) -> Result<(), Failure> {
+        let (_, _): (Calls<'_>, &Self::Deps) = (calls, deps);
+        Ok(())
+    }
+
     /// Ends the object.
     ///
     /// # Errors
@@ -167,6 +176,9 @@ impl<R: Resource> Block<R> {
     /// Makes the destroying call, unless there is none to make.
     fn destroy(&self) -> Outcome {
         let Some(call) = self.ending() else { return Outcome::default() };
+        if let Err(failure) = R::before_end(self.driver().calls(), &self.deps) {
+            return Outcome { activate: Some(failure), skipped: true, ..Outcome::default() };
+        }
         let owner = R::context(&self.deps);
         let owner = (!owner.is_null()).then_some(owner);
         scope::cleanup(self.driver(), owner, call.columns(), |calls| {

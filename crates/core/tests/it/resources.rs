@@ -4,8 +4,8 @@
 #![expect(unsafe_code, reason = "refers to a raw stream")]
 
 use cuhold_handles::{
-    Closed, Context, ContextFlags, Device, EventOptions, Module, ObjectKind, PerThreadStream,
-    Stream,
+    Closed, Context, ContextFlags, Device, EventOptions, Graph, GreenContext, LinkOptions,
+    LinkState, Module, ObjectKind, PerThreadStream, SmResource, Stream, UserObject,
     table::{EndsOn, RESOURCES, Row},
 };
 use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
@@ -61,6 +61,19 @@ pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
         ObjectKind::Function => {
             let module = Module::load(t.context(), PTX).unwrap();
             (Box::new(module.function("nop").unwrap()), Box::new(module))
+        }
+        ObjectKind::GreenContext => {
+            let all = SmResource::of_device(device).unwrap();
+            alone(Box::new(GreenContext::new(&[all]).unwrap()))
+        }
+        ObjectKind::Graph => alone(Box::new(Graph::new(t.context()).unwrap())),
+        ObjectKind::GraphExec => {
+            let graph = Graph::new(t.context()).unwrap();
+            (Box::new(graph.instantiate().unwrap()), Box::new(graph))
+        }
+        ObjectKind::UserObject => alone(Box::new(UserObject::new(t.driver(), 7).unwrap())),
+        ObjectKind::LinkState => {
+            alone(Box::new(LinkState::new(t.context(), LinkOptions::default()).unwrap()))
         }
         other => panic!("the table has a row for a {other}, and this test makes none"),
     }

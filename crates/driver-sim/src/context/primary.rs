@@ -16,14 +16,23 @@ pub(crate) fn primary_retain(
     let pctx = pctx.required()?;
     turn.state.device_index(device)?;
     turn.not_lost()?;
-    let primary = turn.hold_primary(device)?;
+    let primary = turn.live_primary(device)?;
+    let site = turn.site;
+    turn.state.device_mut(device)?.primary.retains.push(site);
     pctx.write(CUcontext::from_addr(primary.raw()));
     Ok(())
 }
 
 impl Turn<'_> {
-    /// Counts one more retain, and makes the context live if it isn't.
+    /// Holds the primary context on the driver's own account.
     pub(crate) fn hold_primary(&mut self, device: CUdevice) -> Result<Key<Context>, CUresult> {
+        let key = self.live_primary(device)?;
+        self.state.device_mut(device)?.primary.held += 1;
+        Ok(key)
+    }
+
+    /// The primary context, made live if it isn't.
+    fn live_primary(&mut self, device: CUdevice) -> Result<Key<Context>, CUresult> {
         let site = self.site;
         let state = &mut *self.state;
         let raw = match state.device(device)?.primary.raw {
@@ -32,7 +41,6 @@ impl Turn<'_> {
         };
         let primary = &mut state.device_mut(device)?.primary;
         primary.raw = Some(raw);
-        primary.retains.push(site);
         let (active, flags) = (primary.active, primary.flags);
         if let Some(active) = active {
             return Ok(active);
@@ -42,10 +50,11 @@ impl Turn<'_> {
         Ok(key)
     }
 
-    /// Gives back a retain that the driver itself held.
+    /// The driver itself holds the primary context once less.
     pub(crate) fn let_primary_go(&mut self, device: CUdevice) -> Answer {
-        let retains = &mut self.state.device_mut(device)?.primary.retains;
-        if retains.pop().is_some() && retains.is_empty() { end(self, device) } else { Ok(()) }
+        let primary = &mut self.state.device_mut(device)?.primary;
+        primary.held = primary.held.saturating_sub(1);
+        if primary.is_unused() { end(self, device) } else { Ok(()) }
     }
 }
 
@@ -56,7 +65,7 @@ pub(crate) fn primary_release(turn: &mut Turn<'_>, device: CUdevice) -> Answer {
         turn.violate(ViolationKind::OverRelease, Some((ObjectKind::PrimaryRetain, raw)), "");
         return Err(CUresult::INVALID_CONTEXT);
     }
-    if primary.retains.is_empty() { end(turn, device) } else { Ok(()) }
+    if primary.is_unused() { end(turn, device) } else { Ok(()) }
 }
 
 pub(crate) fn primary_reset(turn: &mut Turn<'_>, device: CUdevice) -> Answer {

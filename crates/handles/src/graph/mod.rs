@@ -139,7 +139,7 @@ impl Graph {
 
     /// Makes the graph executable, as it is now, in its context.
     ///
-    /// Calls `cuGraphInstantiateWithParams`.
+    /// Calls `cuGraphInstantiateWithParams`; `cuGraphExecDestroy` where it is undone.
     ///
     /// # Errors
     /// The call's failure, with what the driver says about it; that of making the context current and the caller's again.

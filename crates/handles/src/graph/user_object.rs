@@ -52,8 +52,8 @@ unsafe impl Resource for UserObjectRes {
 /// A value that the driver keeps while somebody has a reference to it: this handle, and the graphs that
 /// [keep](crate::Graph::keep) it, their executables, launches under way.
 ///
-/// When the last reference goes, the value is dropped on the reclaimer, never on a thread of the driver. It is not
-/// dropped at the process's exit (measured: the driver then calls nothing).
+/// When the last reference goes, the value is dropped on the reclaimer, never on a thread of the driver; until then it
+/// keeps the [`Driver`]. It is not dropped at the process's exit (measured: the driver then calls nothing).
 ///
 /// Its drop calls `cuUserObjectRelease`.
 ///
@@ -72,14 +72,13 @@ pub struct UserObject(Alone<UserObjectRes>);
 impl UserObject {
     /// Gives the driver a value to keep.
     ///
-    /// Calls `cuUserObjectCreate`, and once a driver `cuInit`.
+    /// Calls `cuUserObjectCreate`.
     ///
     /// # Errors
-    /// The call's failure. The value comes back.
+    /// The call's failure: `NOT_INITIALIZED` before the first [`Device`](crate::Device). The value comes back.
     #[doc(alias = "cuUserObjectCreate")]
     pub fn new<T: Send + 'static>(driver: &Driver, value: T) -> Result<Self, Refused<Option<T>>> {
-        let prepared = driver.init();
-        if let Err(error) = prepared {
+        if let Err(error) = driver.check_callable() {
             return Err(Refused::new(error, Some(value)));
         }
         driver.reclaim().prepare();
@@ -114,21 +113,6 @@ impl UserObject {
                 Err(Refused::new(error, content.map(|content| content.value)))
             }
         }
-    }
-
-    /// One more handle, with a reference of its own.
-    ///
-    /// Calls `cuUserObjectRetain`.
-    ///
-    /// # Errors
-    /// The call's failure.
-    #[doc(alias = "cuUserObjectRetain")]
-    pub fn try_clone(&self) -> Result<Self> {
-        let calls = self.driver().callable()?;
-        // SAFETY: *handles*: this value's object.
-        unsafe { calls.cuUserObjectRetain(self.as_raw(), 1) }
-            .map_err(|failure| self.driver().error(failure))?;
-        Ok(Self(Alone::own(self.as_raw(), self.driver().clone())))
     }
 
     /// Gives back this handle's reference here and now.

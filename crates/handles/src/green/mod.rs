@@ -63,8 +63,10 @@ unsafe impl Resource for GreenRes {
         // Not the destroying call itself, but the wait before it.
         true
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: CUgreenCtx, deps: &GreenDeps) -> Result<(), Failure> {
-        wait_for_work(calls, deps)?;
+    fn before_end(calls: Calls<'_>, deps: &GreenDeps) -> Result<(), Failure> {
+        wait_for_work(calls, deps)
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: CUgreenCtx, _: &GreenDeps) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuGreenCtxDestroy(raw) }
     }
@@ -116,8 +118,7 @@ impl GreenContext {
     /// Makes a green context of these resources, which are of one device and came from one split (or are one whole
     /// device's). Nothing becomes current.
     ///
-    /// Calls `cuDevResourceGenerateDesc`, `cuGreenCtxCreate`, `cuCtxFromGreenCtx`; `cuGreenCtxDestroy` where the last one
-    /// failed.
+    /// Calls `cuDevResourceGenerateDesc`, `cuGreenCtxCreate`, `cuCtxFromGreenCtx`; `cuGreenCtxDestroy` where it is undone.
     ///
     /// # Errors
     /// The calls' failures; no resources; resources of two drivers or of two devices.
@@ -317,7 +318,7 @@ impl GreenContext {
     /// Calls `cuCtxSynchronize`, `cuGreenCtxDestroy`.
     ///
     /// # Errors
-    /// [`Refused`], with the value where the driver wasn't asked.
+    /// [`Refused`], with the value where the driver wasn't asked to end it: also where the wait failed.
     #[doc(alias = "cuGreenCtxDestroy")]
     pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
         self.handle

@@ -50,9 +50,11 @@ fn a_drop_during_a_global_capture_leaves_it_active_whoever_makes_the_destroy() {
         each(|thing| {
             for way in [Way::ByHand, Way::OnThreads, Way::Elsewhere] {
                 let stream = t.device().new_stream().unwrap();
-                let (made, live) = (thing.make(t), thing.live(t));
+                let made = thing.make(t);
                 let capture =
                     Capture::begin(t.driver(), &stream, Mode::CU_STREAM_CAPTURE_MODE_GLOBAL);
+                // A capture makes a graph.
+                let live = thing.live(t);
                 drop_by(way, t, made);
                 assert_eq!(thing.live(t), live.map(|live| live - 1));
                 capture.is_active();

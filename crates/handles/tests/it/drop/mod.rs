@@ -12,9 +12,15 @@ mod wherever;
 use cuhold_driver_sim::ObjectKind as SimKind;
 use cuhold_driver_sys::{
     Call, Calls, Failure,
-    ffi::{CUcontext, CUevent, CUlibrary, CUmodule, CUstream},
+    ffi::{
+        CUcontext, CUevent, CUgraph, CUgraphExec, CUgreenCtx, CUlibrary, CUlinkState, CUmodule,
+        CUstream, CUuserObject,
+    },
 };
-use cuhold_handles::{Context, ContextFlags, Device, EventOptions, Module, ObjectKind, Retention};
+use cuhold_handles::{
+    Context, ContextFlags, Device, EventOptions, Graph, GreenContext, LinkOptions, LinkState,
+    Module, ObjectKind, Retention, SmResource,
+};
 use cuhold_testkit::{Kit, PTX};
 use std::{any::Any, fmt, time::Duration};
 
@@ -29,6 +35,10 @@ pub(crate) enum Thing {
     Event,
     Library,
     Module,
+    Graph,
+    GraphExec,
+    Link,
+    Green,
 }
 
 /// An object: its only handle, and its raw value.
@@ -44,8 +54,18 @@ impl fmt::Debug for Made {
 }
 
 impl Thing {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Context, Self::Retained, Self::Stream, Self::Event, Self::Library, Self::Module];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Context,
+        Self::Retained,
+        Self::Stream,
+        Self::Event,
+        Self::Library,
+        Self::Module,
+        Self::Graph,
+        Self::GraphExec,
+        Self::Link,
+        Self::Green,
+    ];
 
     pub(crate) fn make(self, t: &Kit) -> Made {
         self.make_on(t.device())
@@ -85,6 +105,27 @@ impl Thing {
                 let raw = module.as_raw().addr();
                 made(Box::new(module), raw)
             }
+            Self::Graph => {
+                let graph = Graph::new(device.context()).unwrap();
+                let raw = graph.as_raw().addr();
+                made(Box::new(graph), raw)
+            }
+            Self::GraphExec => {
+                let exec = Graph::new(device.context()).unwrap().instantiate().unwrap();
+                let raw = exec.as_raw().addr();
+                made(Box::new(exec), raw)
+            }
+            Self::Link => {
+                let link = LinkState::new(device.context(), LinkOptions::default()).unwrap();
+                let raw = link.as_raw().addr();
+                made(Box::new(link), raw)
+            }
+            Self::Green => {
+                let all = SmResource::of_device(device).unwrap();
+                let green = GreenContext::new(&[all]).unwrap();
+                let raw = green.as_raw().addr();
+                made(Box::new(green), raw)
+            }
         }
     }
 
@@ -97,12 +138,16 @@ impl Thing {
             Self::Event => Call::cuEventDestroy_v2,
             Self::Library => Call::cuLibraryUnload,
             Self::Module => Call::cuModuleUnload,
+            Self::Graph => Call::cuGraphDestroy,
+            Self::GraphExec => Call::cuGraphExecDestroy,
+            Self::Link => Call::cuLinkDestroy,
+            Self::Green => Call::cuGreenCtxDestroy,
         }
     }
 
     /// Whether its end may wait for the GPU, and so goes to the reclaimer.
     pub(crate) fn waits(self) -> bool {
-        !matches!(self, Self::Stream | Self::Event)
+        !matches!(self, Self::Stream | Self::Event | Self::Graph | Self::GraphExec | Self::Link)
     }
 
     /// What warnings call it.
@@ -113,6 +158,10 @@ impl Thing {
             Self::Event => ObjectKind::Event,
             Self::Library => ObjectKind::Library,
             Self::Module => ObjectKind::Module,
+            Self::Graph => ObjectKind::Graph,
+            Self::GraphExec => ObjectKind::GraphExec,
+            Self::Link => ObjectKind::LinkState,
+            Self::Green => ObjectKind::GreenContext,
         }
     }
 
@@ -125,6 +174,10 @@ impl Thing {
             Self::Event => SimKind::Event,
             Self::Library => SimKind::Library,
             Self::Module => SimKind::Module,
+            Self::Graph => SimKind::Graph,
+            Self::GraphExec => SimKind::GraphExec,
+            Self::Link => SimKind::LinkState,
+            Self::Green => SimKind::GreenContext,
         };
         t.sim().map(|sim| sim.live(kind))
     }
@@ -151,6 +204,14 @@ fn end_raw(thing: Thing, calls: Calls<'_>, raw: usize, device: i32) -> Result<()
         Thing::Library => unsafe { calls.cuLibraryUnload(CUlibrary::from_addr(raw)) },
         // SAFETY: *handles*: live, and nobody else's.
         Thing::Module => unsafe { calls.cuModuleUnload(CUmodule::from_addr(raw)) },
+        // SAFETY: *handles*: live, and nobody else's.
+        Thing::Graph => unsafe { calls.cuGraphDestroy(CUgraph::from_addr(raw)) },
+        // SAFETY: *handles*: live, and nobody else's.
+        Thing::GraphExec => unsafe { calls.cuGraphExecDestroy(CUgraphExec::from_addr(raw)) },
+        // SAFETY: *handles*: live, and nobody else's.
+        Thing::Link => unsafe { calls.cuLinkDestroy(CUlinkState::from_addr(raw)) },
+        // SAFETY: *handles*: live, and nobody else's.
+        Thing::Green => unsafe { calls.cuGreenCtxDestroy(CUgreenCtx::from_addr(raw)) },
     }
 }
 

@@ -5,6 +5,9 @@ mod context;
 mod device;
 mod driver;
 mod event;
+mod graph;
+mod green;
+mod link;
 mod stream;
 
 use cuhold_testkit::Enrolled;
@@ -15,6 +18,9 @@ const ENROLLED: &[&[Enrolled]] = &[
     device::OPERATIONS,
     driver::OPERATIONS,
     event::OPERATIONS,
+    graph::OPERATIONS,
+    green::OPERATIONS,
+    link::OPERATIONS,
     stream::OPERATIONS,
 ];
 

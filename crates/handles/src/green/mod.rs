@@ -64,7 +64,8 @@ unsafe impl Resource for GreenRes {
         true
     }
     fn before_end(calls: Calls<'_>, deps: &GreenDeps) -> Result<(), Failure> {
-        wait_for_work(calls, deps)
+        // In a lost driver nothing runs any more.
+        if deps.driver.is_lost() { Ok(()) } else { wait_for_work(calls, deps) }
     }
     unsafe fn destroy(calls: Calls<'_>, raw: CUgreenCtx, _: &GreenDeps) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
@@ -183,7 +184,7 @@ impl GreenContext {
     pub unsafe fn from_raw(device: &Device, raw: CUgreenCtx) -> Result<Self> {
         let raw = not_null(raw, "green context")?;
         // SAFETY: the caller's promise.
-        unsafe { Self::adopt(device.driver(), device.raw(), raw) }
+        unsafe { Self::adopt(device.driver(), device.as_raw(), raw) }
     }
 
     /// Refers to a green context that somebody else ends; `owner` is kept alive as long.
@@ -204,7 +205,7 @@ impl GreenContext {
         let raw = not_null(raw, "green context")?;
         // SAFETY: the caller's promise.
         let view = unsafe { view_of(device.driver(), raw) }?;
-        let deps = GreenDeps { device: device.raw(), view, driver: device.driver().clone() };
+        let deps = GreenDeps { device: device.as_raw(), view, driver: device.driver().clone() };
         Ok(Self::of(Handle::borrow(raw, deps, owner)))
     }
 

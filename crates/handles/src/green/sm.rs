@@ -46,9 +46,9 @@ impl SmResource {
     /// The call's failure.
     #[doc(alias = "cuDeviceGetDevResource")]
     pub fn of_device(device: &Device) -> Result<Self> {
-        Self::read(device.driver(), device.raw(), |calls, resource, kind| {
+        Self::read(device.driver(), device.as_raw(), |calls, resource, kind| {
             // SAFETY: *pointers*: exclusive.
-            unsafe { calls.cuDeviceGetDevResource(device.raw(), resource, kind) }
+            unsafe { calls.cuDeviceGetDevResource(device.as_raw(), resource, kind) }
         })
     }
 

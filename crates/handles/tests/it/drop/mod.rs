@@ -14,7 +14,7 @@ use cuhold_driver_sys::{
     Call, Calls, Failure,
     ffi::{
         CUcontext, CUevent, CUgraph, CUgraphExec, CUgreenCtx, CUlibrary, CUlinkState, CUmodule,
-        CUstream, CUuserObject,
+        CUstream,
     },
 };
 use cuhold_handles::{

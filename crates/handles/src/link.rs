@@ -302,6 +302,8 @@ fn terminated(input: LinkInput, data: &[u8]) -> Cow<'_, [u8]> {
 
 /// How many options there are.
 const OPTIONS: usize = 4;
+/// The same, as the driver counts.
+const COUNT: u32 = 4;
 
 /// The logs' buffers, and the options that name them, at addresses that stay.
 struct Logs {
@@ -343,7 +345,6 @@ impl Logs {
     }
 
     fn options(&self) -> (u32, *mut CUjit_option, *mut *mut c_void) {
-        const COUNT: u32 = OPTIONS as u32;
         (COUNT, self.names.as_ptr().cast(), self.values.as_ptr().cast())
     }
 }
@@ -373,6 +374,11 @@ struct Buffer {
     start: NonNull<u8>,
     layout: Layout,
 }
+
+// SAFETY: as for `Logs`, which is all that has one.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
 
 impl Buffer {
     fn new(bytes: usize) -> Result<Self> {

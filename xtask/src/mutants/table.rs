@@ -244,6 +244,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
             "stream::an_event_that_could_not_be_recorded_is_ended_and_a_failure_of_that_is_a_note",
         ),
     ),
+    mutant(
+        "user-object",
+        "what a graph kept is handed to the reclaimer where the driver lets go of it",
+        handles(
+            "scenario::graph::what_a_graph_kept_is_dropped_once_on_the_reclaimer_and_may_use_the_library",
+        ),
+    ),
+    mutant(
+        "green-wait",
+        "a green context ends after the work of its streams",
+        handles(
+            "scenario::graph::a_green_context_ends_after_the_work_of_its_streams_although_their_handles_are_gone",
+        ),
+    ),
     // The driver value.
     mutant(
         "two-drivers",

@@ -18,7 +18,7 @@ use crate::{
     report::{CudaWarning, foreign},
     resource::{Alone, Closed, Resource},
 };
-use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
+use cuhold_driver_sys::{Call, Calls, Failure, ffi::*, mutant};
 use std::{
     cell::UnsafeCell,
     ptr::NonNull,
@@ -164,6 +164,9 @@ impl<T: Send + 'static> Shell<T> {
         let Some(shell) = NonNull::new(data.cast::<Self>()) else { return };
         // SAFETY: the pointer is that of a shell that nobody frees before its record is released.
         let this = unsafe { shell.as_ref() };
+        if mutant::is_out("user-object") {
+            return drop(this.take());
+        }
         if this.taken.swap(true, Ordering::AcqRel) {
             return;
         }

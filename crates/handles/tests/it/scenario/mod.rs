@@ -8,6 +8,7 @@
 
 mod context;
 mod end;
+mod graph;
 mod report;
 
 use cuhold_driver_sim::ViolationKind;

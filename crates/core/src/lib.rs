@@ -38,11 +38,16 @@ pub use cuhold_driver_sim as sim;
 pub use cuhold_driver_sys as driver_sys;
 #[doc(inline)]
 pub use cuhold_handles::{
-    Action, AnyCall, AsStream, ByHand, Capture, Closed, Context, ContextFlags, Counts, CudaWarning,
-    Current, Deny, Device, Driver, Error, ErrorKind, Event, EventOptions, Fate, Filter, Function,
-    Image, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, Module, Note, Object, ObjectKind,
-    Owner, Parameter, Parameters, PerThreadStream, Reclaim, Refused, Reports, Result, Retention,
-    Rule, Sink, Status, Stream, StreamOptions, StreamRef, UnknownAction, Verified, WarningKind,
+    Action, AddressMode, AnyArray, AnyCall, Array, ArrayDesc, ArrayFormat, ArrayLevel, AsStream,
+    ByHand, Capture, Closed, Context, ContextFlags, Counts, CudaWarning, Current, Deny, Device,
+    Driver, Error, ErrorKind, Event, EventOptions, ExternalBuffer, ExternalMemory,
+    ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore, ExternalSemaphoreKind, Fate,
+    Filter, FilterMode, Function, GraphicsPlace, GraphicsResource, Image, Kernel, KernelArg,
+    KernelArgs, LaunchConfig, Library, LinearMemory, MappedGraphics, MipmappedArray, Module, Note,
+    Object, ObjectKind, Owner, Parameter, Parameters, PerThreadStream, PitchedMemory, Reclaim,
+    Refused, Reports, Result, Retention, Rule, Sink, Status, Stream, StreamOptions, StreamRef,
+    Surface, Texture, TextureOptions, TextureSource, TextureView, UnknownAction, Verified,
+    WarningKind,
 };
 
 #[doc(inline)]

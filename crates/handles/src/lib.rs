@@ -1,7 +1,7 @@
 //! Every CUDA driver object as an owned handle, under one written failure policy.
 //!
 //! ```text
-//!   Device ─► Context ─► Stream, Event, Module          Library ─► Kernel
+//!   Device ─► Context ─► Stream, Event, Module, Array   Library ─► Kernel
 //!      │         │                                         │
 //!      └─────────┴────────────► Driver ◄───────────────────┘
 //!                     functions │ report channel │ reclaimer │ primary contexts
@@ -17,7 +17,12 @@
 //! What this crate does not do: it allocates no memory (`cuhold-memory`), builds no graphs (`cuhold-graph`), compiles
 //! nothing (`cuhold`).
 
+// In front, so that the modules behind it see the macro.
+#[macro_use]
+mod forms;
+
 mod alone;
+mod array;
 #[doc(hidden)]
 pub mod callback;
 mod context;
@@ -26,10 +31,9 @@ mod device;
 mod driver;
 mod error;
 mod event;
+mod external;
 #[doc(hidden)]
 pub mod extra;
-#[macro_use]
-mod forms;
 mod graph;
 mod green;
 mod hint;
@@ -52,7 +56,9 @@ pub mod scope;
 mod stream;
 #[doc(hidden)]
 pub mod table;
+mod texture;
 
+pub use array::{AnyArray, Array, ArrayDesc, ArrayFormat, ArrayLevel, MipmappedArray};
 pub use context::{Context, ContextFlags};
 pub use cuhold_driver_sys as driver_sys;
 pub use current::Current;
@@ -60,6 +66,10 @@ pub use device::{Device, Retention};
 pub use driver::{Driver, Verified};
 pub use error::{AnyCall, Error, ErrorKind, Note, Refused, Result, Status};
 pub use event::{Event, EventOptions};
+pub use external::{
+    ExternalBuffer, ExternalMemory, ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore,
+    ExternalSemaphoreKind, GraphicsPlace, GraphicsResource, MappedGraphics,
+};
 pub use graph::{Graph, GraphExec, UserObject};
 pub use green::{GreenContext, SmResource, SmSplit};
 pub use image::Image;
@@ -79,3 +89,7 @@ pub use report::{
 };
 pub use resource::{Closed, Owner};
 pub use stream::{AsStream, PerThreadStream, Stream, StreamOptions, StreamRef};
+pub use texture::{
+    AddressMode, FilterMode, LinearMemory, PitchedMemory, Surface, Texture, TextureOptions,
+    TextureSource, TextureView,
+};

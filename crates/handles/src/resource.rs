@@ -67,6 +67,14 @@ macro_rules! raws {
     })* };
 }
 raws! { CUcontext CUmodule CUfunction CUlibrary CUkernel CUevent CUstream CUmemoryPool CUgraph CUgraphExec CUuserObject CUlinkState CUgreenCtx }
+raws! { CUarray CUmipmappedArray CUexternalMemory CUexternalSemaphore CUgraphicsResource }
+
+/// Addresses on devices, and the handles that C declares as numbers.
+impl Raw for u64 {
+    fn addr(self) -> u64 {
+        self
+    }
+}
 
 /// A kind of driver object: what it refers to, which call ends it, and what that call's columns are.
 ///

@@ -19,6 +19,16 @@ pub enum EndsOn {
     Nowhere,
 }
 
+/// How an object comes to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Made {
+    /// By a call of this project.
+    Created,
+    /// On the simulated driver only by taking over a raw one, for this reason.
+    FromRaw(&'static str),
+}
+
 /// One type of driver object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -26,17 +36,26 @@ pub struct Row {
     /// The type.
     pub kind: ObjectKind,
     /// The driver calls that the end of the last handle makes, in order, by their documented names; the thread's
-    /// context and capture mode included.
+    /// context and capture mode included. Where they ask what is current (`cuCtxGetCurrent`) and it isn't the object's
+    /// context, `cuCtxPushCurrent` and `cuCtxPopCurrent` stand around the destroy.
     pub calls: &'static [&'static str],
     /// Where they are made.
     pub ends_on: EndsOn,
+    /// How the object comes to be.
+    pub made: Made,
 }
 
 const fn row(kind: ObjectKind, ends_on: EndsOn, calls: &'static [&'static str]) -> Row {
-    Row { kind, calls, ends_on }
+    Row { kind, calls, ends_on, made: Made::Created }
+}
+
+/// An object of another API, which the simulated driver doesn't have.
+const fn foreign(kind: ObjectKind, calls: &'static [&'static str], why: &'static str) -> Row {
+    Row { kind, calls, ends_on: EndsOn::DroppingThread, made: Made::FromRaw(why) }
 }
 
 const RELAX: &str = "cuThreadExchangeStreamCaptureMode";
+const CURRENT: &str = "cuCtxGetCurrent";
 
 /// The table. `cargo xtask figures` counts its rows.
 pub const RESOURCES: &[Row] = &[
@@ -62,4 +81,32 @@ pub const RESOURCES: &[Row] = &[
     row(ObjectKind::GraphExec, EndsOn::DroppingThread, &[RELAX, "cuGraphExecDestroy", RELAX]),
     row(ObjectKind::UserObject, EndsOn::DroppingThread, &["cuUserObjectRelease"]),
     row(ObjectKind::LinkState, EndsOn::DroppingThread, &["cuLinkDestroy"]),
+    row(ObjectKind::Array, EndsOn::Reclaimer, &[RELAX, "cuArrayDestroy", RELAX]),
+    row(ObjectKind::MipmappedArray, EndsOn::Reclaimer, &[RELAX, "cuMipmappedArrayDestroy", RELAX]),
+    row(ObjectKind::ArrayLevel, EndsOn::Nowhere, &[]),
+    row(
+        ObjectKind::Texture,
+        EndsOn::DroppingThread,
+        &[RELAX, CURRENT, "cuTexObjectDestroy", RELAX],
+    ),
+    row(
+        ObjectKind::Surface,
+        EndsOn::DroppingThread,
+        &[RELAX, CURRENT, "cuSurfObjectDestroy", RELAX],
+    ),
+    foreign(
+        ObjectKind::GraphicsResource,
+        &[RELAX, CURRENT, "cuGraphicsUnregisterResource", RELAX],
+        "a graphics API registers it",
+    ),
+    foreign(
+        ObjectKind::ExternalMemory,
+        &[RELAX, "cuDestroyExternalMemory", RELAX],
+        "another API, or another object of this one, exports it",
+    ),
+    foreign(
+        ObjectKind::ExternalSemaphore,
+        &[RELAX, CURRENT, "cuDestroyExternalSemaphore", RELAX],
+        "another API exports it",
+    ),
 ];

@@ -1,16 +1,21 @@
 //! The resource table, walked whole: an object of each row is made, its last handle is dropped, and the calls of its end
 //! are compared with the row, with where they are made.
 
-#![expect(unsafe_code, reason = "refers to a raw stream")]
+#![expect(
+    unsafe_code,
+    reason = "refers to a raw stream, and takes over what the simulated driver planted"
+)]
 
 use cuhold_handles::{
-    Closed, Context, ContextFlags, Device, EventOptions, Graph, GreenContext, LinkOptions,
-    LinkState, Module, ObjectKind, PerThreadStream, SmResource, Stream, UserObject,
-    table::{EndsOn, RESOURCES, Row},
+    Array, ArrayDesc, ArrayFormat, ArrayLevel, Closed, Context, ContextFlags, Device, EventOptions,
+    ExternalMemory, ExternalSemaphore, Graph, GraphicsResource, GreenContext, LinkOptions,
+    LinkState, MipmappedArray, Module, ObjectKind, PerThreadStream, SmResource, Stream, Surface,
+    Texture, TextureOptions, UserObject,
+    table::{EndsOn, Made, RESOURCES, Row},
 };
 use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
 use cuhold_testkit::{Kit, PTX, run};
-use std::{any::Any, collections::BTreeSet};
+use std::{any::Any, collections::BTreeSet, sync::Arc};
 
 pub(crate) type Value = Box<dyn Any>;
 
@@ -75,7 +80,65 @@ pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
         ObjectKind::LinkState => {
             alone(Box::new(LinkState::new(t.context(), LinkOptions::default()).unwrap()))
         }
+        ObjectKind::Array
+        | ObjectKind::MipmappedArray
+        | ObjectKind::ArrayLevel
+        | ObjectKind::Texture
+        | ObjectKind::Surface => make_image(t, kind),
+        ObjectKind::GraphicsResource
+        | ObjectKind::ExternalMemory
+        | ObjectKind::ExternalSemaphore => alone(take_planted(t, kind)),
         other => panic!("the table has a row for a {other}, and this test makes none"),
+    }
+}
+
+/// The same of arrays and what is made over them.
+fn make_image(t: &Kit, kind: ObjectKind) -> (Value, Value) {
+    let desc = ArrayDesc::flat(8, 8, ArrayFormat::F32, 1).unwrap().surface();
+    let array = || Array::new(t.context(), &desc).unwrap();
+    let mipmapped = || MipmappedArray::new(t.context(), &desc, 2).unwrap();
+    match kind {
+        ObjectKind::Array => (Box::new(array()), Box::new(())),
+        ObjectKind::MipmappedArray => (Box::new(mipmapped()), Box::new(())),
+        ObjectKind::ArrayLevel => {
+            let whole = Arc::new(mipmapped());
+            (Box::new(ArrayLevel::new(&whole, 1).unwrap()), Box::new(whole))
+        }
+        ObjectKind::Texture => {
+            let array = Arc::new(array());
+            let texture = Texture::new(&(&array).into(), &TextureOptions::default());
+            (Box::new(texture.unwrap()), Box::new(array))
+        }
+        _ => {
+            let array = Arc::new(array());
+            (Box::new(Surface::new(&(&array).into()).unwrap()), Box::new(array))
+        }
+    }
+}
+
+/// What another API would have made, planted in the simulated driver; nothing on a real one.
+fn take_planted(t: &Kit, kind: ObjectKind) -> Value {
+    let Some(sim) = t.sim() else { return Box::new(()) };
+    let (context, raw) = (t.context(), t.context().as_raw());
+    match kind {
+        ObjectKind::GraphicsResource => {
+            // SAFETY: planted for this handle alone, in this context.
+            let taken =
+                unsafe { GraphicsResource::from_raw(context, sim.plant_graphics_buffer(raw, 64)) };
+            Box::new(taken.unwrap())
+        }
+        ObjectKind::ExternalMemory => {
+            // SAFETY: as above.
+            let taken =
+                unsafe { ExternalMemory::from_raw(context, sim.plant_external_memory(raw, 64)) };
+            Box::new(taken.unwrap())
+        }
+        _ => {
+            // SAFETY: as above.
+            let taken =
+                unsafe { ExternalSemaphore::from_raw(context, sim.plant_external_semaphore(raw)) };
+            Box::new(taken.unwrap())
+        }
     }
 }
 
@@ -86,7 +149,15 @@ fn ends(t: &Kit, row: &Row) -> (Vec<&'static str>, Vec<&'static str>) {
     let ((), here) = t.calls(|| drop(object));
     let ((), later) = t.calls(|| while by_hand.step() {});
     drop(rest);
-    (here, later)
+    (without_switches(row, here), without_switches(row, later))
+}
+
+/// Where an end asks what is current, it switches or not, by the thread's context.
+fn without_switches(row: &Row, mut calls: Vec<&'static str>) -> Vec<&'static str> {
+    if row.calls.contains(&"cuCtxGetCurrent") {
+        calls.retain(|call| !["cuCtxPushCurrent", "cuCtxPopCurrent"].contains(call));
+    }
+    calls
 }
 
 /// What ends with its driver makes no call before that.
@@ -101,6 +172,9 @@ fn ends_with_its_driver(t: &Kit, row: &Row) {
 
 fn walk(t: &Kit) {
     for row in RESOURCES {
+        if matches!(row.made, Made::FromRaw(_)) && t.sim().is_none() {
+            continue;
+        }
         let (here, later) = match row.ends_on {
             EndsOn::Driver => {
                 ends_with_its_driver(t, row);

@@ -12,6 +12,8 @@ const EVENT: &[&str] = &["cuEventQuery", "cuEventSynchronize"];
 const POOLED: &[&str] = &["cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemPoolCreate"];
 const PINNED: &[&str] = &["cuMemHostAlloc", "cuMemAllocHost", "cuMemHostRegister"];
 
+const NEW_ARRAY: &[&str] = &["cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate"];
+
 pub(super) const HINTS: &[Hint] = &[
     // -- Beginning --
     // Manual, Initialization: cuInit answers the stub's status.
@@ -411,6 +413,14 @@ pub(super) const HINTS: &[Hint] = &[
         CUresult::ALREADY_MAPPED,
         "this process has imported the same memory before",
         "use the import that is there",
+    ),
+    // -- Arrays --
+    // Measured: sizes beyond the device's, flags that don't fit the shape.
+    hint(
+        NEW_ARRAY,
+        CUresult::INVALID_VALUE,
+        "a size, or a number of layers, is beyond what the device allows for an array of this shape",
+        "compare it with the device's attributes MAXIMUM_TEXTURE1D_WIDTH and its like",
     ),
     // -- Graphs --
     // Measured.

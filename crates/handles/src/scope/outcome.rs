@@ -189,6 +189,9 @@ impl Outcome {
         if let Some(failure) = self.operation.filter(|_| !mutant::is_out("undo-note")) {
             error = error.with_note(Note::UndoFailed(failure));
         }
+        if let Some(lost) = self.lost {
+            error = lost.note_on(error);
+        }
         match self.mode {
             Some(mode) => mode.note_on(error),
             None => error,

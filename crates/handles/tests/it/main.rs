@@ -16,7 +16,11 @@ mod drop;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod external;
+#[cfg(test)]
 mod host_fn;
+#[cfg(test)]
+mod image;
 #[cfg(test)]
 mod inside;
 #[cfg(test)]

@@ -85,18 +85,24 @@ pub(crate) fn event(sim: &Sim) -> CUevent {
     get!(sim, cuEventCreate(out, 0)).unwrap()
 }
 
-/// How often a host function ran.
-#[derive(Debug, Default)]
-pub(crate) struct Runs(AtomicU32);
+/// How often a host function ran. The number is never freed: queued work may run as late as its context's end.
+#[derive(Debug)]
+pub(crate) struct Runs(&'static AtomicU32);
+
+impl Default for Runs {
+    fn default() -> Self {
+        Self(Box::leak(Box::default()))
+    }
+}
 
 impl Runs {
     pub(crate) fn count(&self) -> u32 {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// The address to give to the driver. `self` must outlive what it is given for.
+    /// The address to give to the driver.
     pub(crate) fn data(&self) -> *mut c_void {
-        (&raw const self.0).cast_mut().cast()
+        (&raw const *self.0).cast_mut().cast()
     }
 
     /// Queues a host function that counts.
@@ -107,7 +113,7 @@ impl Runs {
 
 /// A host function, or destructor, that counts its runs.
 pub(crate) unsafe extern "C" fn count(data: *mut c_void) {
-    // SAFETY: the data of these tests is the address of a `Runs` that outlives the driver's use of it.
+    // SAFETY: the data of these tests is the number of a `Runs`, which is never freed.
     let runs = unsafe { &*data.cast::<AtomicU32>() };
     runs.fetch_add(1, Ordering::SeqCst);
 }

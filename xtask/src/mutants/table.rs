@@ -258,6 +258,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
             "scenario::graph::a_green_context_ends_after_the_work_of_its_streams_although_their_handles_are_gone",
         ),
     ),
+    mutant(
+        "texture-context",
+        "a texture, a number in one context, is made and ended in that context",
+        handles("image::a_texture_ends_in_its_own_context_and_no_other_s_of_its_number_does"),
+    ),
     // The driver value.
     mutant(
         "two-drivers",

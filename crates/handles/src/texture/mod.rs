@@ -24,7 +24,7 @@ use crate::{
     resource::{Closed, Owned, Resource},
     scope,
 };
-use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
+use cuhold_driver_sys::{Call, Calls, Failure, ffi::*, mutant};
 
 /// The resource behind [`Texture`].
 #[derive(Debug)]
@@ -41,6 +41,9 @@ unsafe impl Resource for TextureRes {
         deps.context().driver()
     }
     fn context(deps: &TextureSource) -> CUcontext {
+        if mutant::is_out("texture-context") {
+            return CUcontext::NULL;
+        }
         deps.context().as_raw()
     }
     unsafe fn destroy(

@@ -129,7 +129,7 @@ fn clippy(_: &mut Ci) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
-/// The README's command, with NVRTC where it can be had: tests that need it say so where it can't.
+/// The README's command, with the compilers where they can be had: tests that need one say so where it can't.
 fn test(ci: &mut Ci) -> Result<Ended> {
     let tally = cargo_test(ci, &["--workspace"])?;
     ci.workspace = Some(tally);
@@ -145,18 +145,24 @@ fn test_features(ci: &mut Ci) -> Result<Ended> {
 fn cargo_test(ci: &mut Ci, arguments: &[&str]) -> Result<Tally> {
     let mut command = workspace::cargo(&["test"]);
     command.args(arguments);
-    with_nvrtc(&mut command);
+    with_compilers(&mut command);
     let (output, done) = workspace::tee(&mut command, |line| println!("{line}"))?;
     let tally = Tally::of(&output);
     ci.tally += tally;
     done.map(|()| tally)
 }
 
-/// Tells the command where NVRTC is, if it can be had.
-fn with_nvrtc(command: &mut Command) {
-    match wheels::fetch(wheels::NVRTC).and_then(|folder| wheels::find(&folder, "libnvrtc.so.13")) {
-        Ok(library) => _ = command.env("CUHOLD_NVRTC", library),
-        Err(reason) => println!("without NVRTC: {reason}"),
+/// Tells the command where the compilers are, those that can be had.
+fn with_compilers(command: &mut Command) {
+    for (variable, wheel, file) in [
+        ("CUHOLD_NVRTC", wheels::NVRTC, "libnvrtc.so.13"),
+        ("CUHOLD_NVVM", wheels::NVVM, "libnvvm.so.4"),
+        ("CUHOLD_NVJITLINK", wheels::NVJITLINK, "libnvJitLink.so.13"),
+    ] {
+        match wheels::fetch(wheel).and_then(|folder| wheels::find(&folder, file)) {
+            Ok(library) => _ = command.env(variable, library),
+            Err(reason) => println!("without {file}: {reason}"),
+        }
     }
 }
 
@@ -195,7 +201,7 @@ fn tour(_: &mut Ci) -> Result<Ended> {
         "--example",
         "tour",
     ]);
-    with_nvrtc(&mut command);
+    with_compilers(&mut command);
     well(command.env("CUHOLD_DRIVER", "sim"))
 }
 

@@ -20,6 +20,10 @@ pub(crate) const HEADERS: Wheel = Wheel { name: "nvidia-cuda-runtime", version: 
 pub(crate) const LIBCLANG: Wheel = Wheel { name: "libclang", version: "18.1.1" };
 /// The run-time compiler; it needs no driver.
 pub(crate) const NVRTC: Wheel = Wheel { name: "nvidia-cuda-nvrtc", version: "13.5.37" };
+/// The compiler of LLVM's code; it needs no driver.
+pub(crate) const NVVM: Wheel = Wheel { name: "nvidia-nvvm", version: "13.5.37" };
+/// The linker; it needs no driver.
+pub(crate) const NVJITLINK: Wheel = Wheel { name: "nvidia-nvjitlink", version: "13.5.37" };
 
 /// The folder with the wheel's files, fetched if it isn't there.
 pub(crate) fn fetch(wheel: Wheel) -> Result<PathBuf> {

@@ -15,6 +15,7 @@
 
 mod api;
 mod calls;
+mod compiler;
 mod forward;
 mod function;
 mod generated;
@@ -24,7 +25,9 @@ mod listed;
 mod load;
 #[doc(hidden)]
 pub mod mutant;
+pub mod nvjitlink;
 pub mod nvrtc;
+pub mod nvvm;
 pub mod process;
 mod raw;
 mod status;

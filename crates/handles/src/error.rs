@@ -7,7 +7,9 @@
 use crate::{current::Current, hint};
 use cuhold_driver_sys::{
     CUresult, Call, Failure,
+    nvjitlink::{NvJitLinkCall, NvJitLinkFailure, nvJitLinkResult},
     nvrtc::{NvrtcCall, NvrtcFailure, nvrtcResult},
+    nvvm::{NvvmCall, NvvmFailure, nvvmResult},
 };
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -18,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A driver call, or an NVRTC call, answered a status.
+    /// A call of the driver or of a compiler answered a status.
     Driver,
     /// The driver lacks a function that the operation needs; the text names it and the CUDA version that brought it.
     Missing,
@@ -44,6 +46,10 @@ pub enum Status {
     Driver(CUresult),
     /// Of NVRTC.
     Nvrtc(nvrtcResult),
+    /// Of NVVM.
+    Nvvm(nvvmResult),
+    /// Of nvJitLink.
+    NvJitLink(nvJitLinkResult),
 }
 
 /// The call that answered a status.
@@ -54,6 +60,10 @@ pub enum AnyCall {
     Driver(Call),
     /// Of NVRTC.
     Nvrtc(NvrtcCall),
+    /// Of NVVM.
+    Nvvm(NvvmCall),
+    /// Of nvJitLink.
+    NvJitLink(NvJitLinkCall),
 }
 
 impl fmt::Display for AnyCall {
@@ -61,6 +71,8 @@ impl fmt::Display for AnyCall {
         match self {
             Self::Driver(call) => fmt::Display::fmt(call, f),
             Self::Nvrtc(call) => fmt::Display::fmt(call, f),
+            Self::Nvvm(call) => fmt::Display::fmt(call, f),
+            Self::NvJitLink(call) => fmt::Display::fmt(call, f),
         }
     }
 }
@@ -173,6 +185,37 @@ impl Error {
         let mut full = Full::of(kind, log.unwrap_or_default().into());
         full.call = Some(AnyCall::Nvrtc(failure.call));
         full.status = Some(Status::Nvrtc(failure.status));
+        Self::full(full)
+    }
+
+    /// An NVVM call failed; with the compiler's log where code didn't compile.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn nvvm(failure: NvvmFailure, log: Option<String>) -> Self {
+        let kind = match (&log, failure.status) {
+            (Some(_), _) => ErrorKind::Compile,
+            (None, nvvmResult::MISSING) => ErrorKind::Missing,
+            (None, _) => ErrorKind::Driver,
+        };
+        let mut full = Full::of(kind, log.unwrap_or_default().into());
+        full.call = Some(AnyCall::Nvvm(failure.call));
+        full.status = Some(Status::Nvvm(failure.status));
+        Self::full(full)
+    }
+
+    /// A call of nvJitLink failed.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn nvjitlink(failure: NvJitLinkFailure) -> Self {
+        let kind = match failure.status {
+            nvJitLinkResult::MISSING => ErrorKind::Missing,
+            _ => ErrorKind::Driver,
+        };
+        let mut full = Full::of(kind, Cow::Borrowed(""));
+        full.call = Some(AnyCall::NvJitLink(failure.call));
+        full.status = Some(Status::NvJitLink(failure.status));
         Self::full(full)
     }
 
@@ -434,19 +477,34 @@ fn write_driver(f: &mut fmt::Formatter<'_>, call: Call, status: CUresult) -> fmt
     }
 }
 
+fn write_other(
+    f: &mut fmt::Formatter<'_>,
+    call: AnyCall,
+    status: impl fmt::Display,
+    text: Option<&str>,
+) -> fmt::Result {
+    write!(f, "{call} failed with {status}")?;
+    match text {
+        Some(text) => write!(f, ": {text}"),
+        None => Ok(()),
+    }
+}
+
 fn write_failure(f: &mut fmt::Formatter<'_>, call: AnyCall, status: Status) -> fmt::Result {
     match (call, status) {
         (AnyCall::Driver(call), Status::Driver(status)) => write_driver(f, call, status),
         (AnyCall::Nvrtc(call), Status::Nvrtc(nvrtcResult::MISSING)) => {
             write!(f, "{call} is missing from this NVRTC; it came with CUDA {}", call.since())
         }
-        (call, Status::Nvrtc(status)) => {
-            write!(f, "{call} failed with {status}")?;
-            match status.description() {
-                Some(text) => write!(f, ": {text}"),
-                None => Ok(()),
-            }
+        (AnyCall::Nvvm(call), Status::Nvvm(nvvmResult::MISSING)) => {
+            write!(f, "{call} is missing from this NVVM; it came with CUDA {}", call.since())
         }
+        (AnyCall::NvJitLink(call), Status::NvJitLink(nvJitLinkResult::MISSING)) => {
+            write!(f, "{call} is missing from this nvJitLink; it came with CUDA {}", call.since())
+        }
+        (call, Status::Nvrtc(status)) => write_other(f, call, status, status.description()),
+        (call, Status::Nvvm(status)) => write_other(f, call, status, status.description()),
+        (call, Status::NvJitLink(status)) => write_other(f, call, status, status.description()),
         (call, Status::Driver(status)) => write!(f, "{call} failed with {status}"),
     }
 }

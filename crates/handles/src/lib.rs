@@ -25,6 +25,7 @@ mod alone;
 mod array;
 #[doc(hidden)]
 pub mod callback;
+mod compiler;
 mod context;
 mod current;
 mod device;
@@ -59,6 +60,7 @@ pub mod table;
 mod texture;
 
 pub use array::{AnyArray, Array, ArrayDesc, ArrayFormat, ArrayLevel, MipmappedArray};
+pub use compiler::{NvJitLink, NvJitLinkInput, NvrtcProgram, NvvmProgram};
 pub use context::{Context, ContextFlags};
 pub use cuhold_driver_sys as driver_sys;
 pub use current::Current;

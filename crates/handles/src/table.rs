@@ -109,4 +109,8 @@ pub const RESOURCES: &[Row] = &[
         &[RELAX, CURRENT, "cuDestroyExternalSemaphore", RELAX],
         "another API exports it",
     ),
+    // The compilers aren't simulated: a hand-made one stands in, which makes handles and ends them.
+    row(ObjectKind::NvrtcProgram, EndsOn::DroppingThread, &["nvrtcDestroyProgram"]),
+    row(ObjectKind::NvvmProgram, EndsOn::DroppingThread, &["nvvmDestroyProgram"]),
+    row(ObjectKind::NvJitLink, EndsOn::DroppingThread, &["nvJitLinkDestroy"]),
 ];

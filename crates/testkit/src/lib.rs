@@ -18,6 +18,7 @@
 )]
 
 mod alone;
+mod bare;
 mod capture;
 mod enrolled;
 #[cfg(unix)]
@@ -28,6 +29,7 @@ mod operations;
 mod stack;
 
 pub use alone::{Alone, is_alone};
+pub use bare::Bare;
 pub use capture::ForeignCapture;
 pub use enrolled::{Enrolled, NowCurrent, Run, StreamKind, compare, enumerate};
 #[cfg(unix)]

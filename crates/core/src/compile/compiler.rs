@@ -39,6 +39,11 @@ impl Compiler {
         Self(Arc::new(api))
     }
 
+    /// The compiler's functions, shared.
+    pub(super) fn api(&self) -> &Arc<dyn NvrtcApi> {
+        &self.0
+    }
+
     /// The compiler's functions by name.
     ///
     /// Calls nothing.

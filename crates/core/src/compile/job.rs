@@ -3,18 +3,16 @@
 #![expect(unsafe_code, reason = "calls NVRTC")]
 
 use super::{Code, CompileOptions, Compiler, Program, compiler::Target};
-use cuhold_driver_sys::nvrtc::{NvrtcCalls, NvrtcFailure, nvrtcProgram, nvrtcResult};
-use cuhold_handles::{CudaWarning, Driver, Error, Fate, Note, Object, ObjectKind, Result};
+use cuhold_driver_sys::nvrtc::{NvrtcCalls, NvrtcFailure, nvrtcResult};
+use cuhold_handles::{Driver, Error, Note, NvrtcProgram, Result};
 use std::{
     ffi::{CStr, CString, c_char},
     ptr,
 };
 
-/// A program object of NVRTC. Ended by [`run`](Self::run), or by its `Drop` where something failed on the way.
-pub(super) struct Job<'a> {
-    compiler: &'a Compiler,
-    driver: &'a Driver,
-    raw: nvrtcProgram,
+/// A compilation under way.
+pub(super) struct Job {
+    program: NvrtcProgram,
 }
 
 fn c_string(text: &str, what: &'static str) -> Result<CString> {
@@ -32,48 +30,31 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).collect()
 }
 
-impl<'a> Job<'a> {
+impl Job {
     pub(super) fn new(
-        compiler: &'a Compiler,
-        driver: &'a Driver,
+        compiler: &Compiler,
+        driver: &Driver,
         source: &str,
         options: &CompileOptions<'_>,
     ) -> Result<Self> {
-        let source = c_string(source, "source")?;
-        let name = options.name.map(|name| c_string(name, "name")).transpose()?;
-        let names = c_strings(options.headers.iter().map(|(name, _)| *name), "header")?;
-        let texts = c_strings(options.headers.iter().map(|(_, text)| *text), "header")?;
-        let (names, texts, count) =
-            (pointers(&names), pointers(&texts), length(options.headers.len(), "headers")?);
-        let mut raw = nvrtcProgram::NULL;
-        // SAFETY: *pointers*: a live local, C strings, and two arrays of `count` C strings; all are read during the call.
-        let result = unsafe {
-            compiler.calls().nvrtcCreateProgram(
-                &raw mut raw,
-                source.as_ptr(),
-                name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
-                count,
-                texts.as_ptr(),
-                names.as_ptr(),
-            )
-        };
-        result.map_err(|failure| Error::nvrtc(failure, None))?;
-        Ok(Self { compiler, driver, raw })
+        let (name, headers) = (options.name, &options.headers);
+        let program = NvrtcProgram::new(driver, compiler.api(), source, name, headers)?;
+        Ok(Self { program })
     }
 
-    fn calls(&self) -> NvrtcCalls<'a> {
-        self.compiler.calls()
+    fn calls(&self) -> NvrtcCalls<'_> {
+        self.program.calls()
     }
 
     /// Compiles, takes what came out, and ends the program object.
     pub(super) fn run(self, target: &Target, options: &CompileOptions<'_>) -> Result<Program> {
         let result = self.compile(target, options);
-        match (result, self.end()) {
-            (Ok(program), Ok(())) => Ok(program),
-            (Ok(_), Err(failure)) => Err(Error::nvrtc(failure, None)),
-            (Err(error), Ok(())) => Err(error),
-            (Err(error), Err(failure)) => {
-                Err(error.with_note(Note::Text(failure.to_string().into())))
+        match (result, self.program.close()) {
+            (Ok(program), Ok(_)) => Ok(program),
+            (Ok(_), Err(refused)) => Err(refused.error),
+            (Err(error), Ok(_)) => Err(error),
+            (Err(error), Err(refused)) => {
+                Err(error.with_note(Note::Text(refused.error.to_string().into())))
             }
         }
     }
@@ -82,14 +63,17 @@ impl<'a> Job<'a> {
         let expressions = c_strings(options.expressions.iter().copied(), "name expression")?;
         for expression in &expressions {
             // SAFETY: *handles*: this job's program; *pointers*: a C string, read during the call.
-            unsafe { self.calls().nvrtcAddNameExpression(self.raw, expression.as_ptr()) }
-                .map_err(|failure| Error::nvrtc(failure, None))?;
+            unsafe {
+                self.calls().nvrtcAddNameExpression(self.program.as_raw(), expression.as_ptr())
+            }
+            .map_err(|failure| Error::nvrtc(failure, None))?;
         }
         let all = [target.option.as_str()].into_iter().chain(options.options.iter().copied());
         let all = c_strings(all, "option")?;
         let (all, count) = (pointers(&all), length(all.len(), "options")?);
         // SAFETY: *handles*: this job's program; *pointers*: `count` C strings, read during the call.
-        let result = unsafe { self.calls().nvrtcCompileProgram(self.raw, count, all.as_ptr()) };
+        let result =
+            unsafe { self.calls().nvrtcCompileProgram(self.program.as_raw(), count, all.as_ptr()) };
         let log = self.log();
         if let Err(failure) = result {
             return Err(self.failed(failure, log));
@@ -146,9 +130,9 @@ impl<'a> Job<'a> {
     fn log(&self) -> Result<String> {
         let log = self.read(
             // SAFETY: *handles*: this job's program; *pointers*: exclusive.
-            |size| unsafe { self.calls().nvrtcGetProgramLogSize(self.raw, size) },
+            |size| unsafe { self.calls().nvrtcGetProgramLogSize(self.program.as_raw(), size) },
             // SAFETY: *handles*: as above; *pointers*: as many bytes as the call before said.
-            |log| unsafe { self.calls().nvrtcGetProgramLog(self.raw, log) },
+            |log| unsafe { self.calls().nvrtcGetProgramLog(self.program.as_raw(), log) },
         )?;
         Ok(Self::text(log))
     }
@@ -156,9 +140,9 @@ impl<'a> Job<'a> {
     fn ptx(&self) -> Result<String> {
         let ptx = self.read(
             // SAFETY: *handles*: this job's program; *pointers*: exclusive.
-            |size| unsafe { self.calls().nvrtcGetPTXSize(self.raw, size) },
+            |size| unsafe { self.calls().nvrtcGetPTXSize(self.program.as_raw(), size) },
             // SAFETY: *handles*: as above; *pointers*: as many bytes as the call before said.
-            |ptx| unsafe { self.calls().nvrtcGetPTX(self.raw, ptx) },
+            |ptx| unsafe { self.calls().nvrtcGetPTX(self.program.as_raw(), ptx) },
         )?;
         Ok(Self::text(ptx))
     }
@@ -166,9 +150,9 @@ impl<'a> Job<'a> {
     fn cubin(&self) -> Result<Vec<u8>> {
         self.read(
             // SAFETY: *handles*: this job's program; *pointers*: exclusive.
-            |size| unsafe { self.calls().nvrtcGetCUBINSize(self.raw, size) },
+            |size| unsafe { self.calls().nvrtcGetCUBINSize(self.program.as_raw(), size) },
             // SAFETY: *handles*: as above; *pointers*: as many bytes as the call before said.
-            |cubin| unsafe { self.calls().nvrtcGetCUBIN(self.raw, cubin) },
+            |cubin| unsafe { self.calls().nvrtcGetCUBIN(self.program.as_raw(), cubin) },
         )
     }
 
@@ -177,7 +161,11 @@ impl<'a> Job<'a> {
         // SAFETY: *handles*: this job's program, compiled; *pointers*: a live local, and a C string that was given before
         // the compilation.
         unsafe {
-            self.calls().nvrtcGetLoweredName(self.raw, expression.as_ptr(), &raw mut lowered)
+            self.calls().nvrtcGetLoweredName(
+                self.program.as_raw(),
+                expression.as_ptr(),
+                &raw mut lowered,
+            )
         }
         .map_err(|failure| Error::nvrtc(failure, None))?;
         if lowered.is_null() {
@@ -186,31 +174,6 @@ impl<'a> Job<'a> {
         // SAFETY: *written*: a C string that lives as long as the program.
         let lowered = unsafe { CStr::from_ptr(lowered) };
         Ok(lowered.to_string_lossy().into_owned())
-    }
-
-    fn destroy(&mut self) -> Result<(), NvrtcFailure> {
-        if self.raw.is_null() {
-            return Ok(());
-        }
-        let mut raw = std::mem::replace(&mut self.raw, nvrtcProgram::NULL);
-        // SAFETY: *handles*: this job's program, ended once.
-        unsafe { self.calls().nvrtcDestroyProgram(&raw mut raw) }
-    }
-
-    fn end(mut self) -> Result<(), NvrtcFailure> {
-        self.destroy()
-    }
-}
-
-impl Drop for Job<'_> {
-    fn drop(&mut self) {
-        let raw = self.raw.0.addr() as u64;
-        if let Err(failure) = self.destroy() {
-            let object = Object { kind: ObjectKind::NvrtcProgram, raw, id: 0 };
-            let warning =
-                CudaWarning::note(object, "the program object of the compiler wasn't ended");
-            self.driver.warn(warning.with_fate(Fate::Leaked).with_text(&failure.to_string()));
-        }
     }
 }
 

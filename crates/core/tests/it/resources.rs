@@ -6,15 +6,18 @@
     reason = "refers to a raw stream, and takes over what the simulated driver planted"
 )]
 
+use cuhold_handles::driver_sys::{
+    CallLog, Hooked,
+    nvjitlink::{NvJitLinkApi, NvJitLinkCall},
+    nvrtc::{NvrtcApi, NvrtcCall},
+    nvvm::{NvvmApi, NvvmCall},
+};
 use cuhold_handles::{
-    Array, ArrayDesc, ArrayFormat, ArrayLevel, Closed, Context, ContextFlags, Device, EventOptions,
-    ExternalMemory, ExternalSemaphore, Graph, GraphicsResource, GreenContext, LinkOptions,
-    LinkState, MipmappedArray, Module, ObjectKind, PerThreadStream, SmResource, Stream, Surface,
-    Texture, TextureOptions, UserObject,
+    Array, ArrayDesc, ArrayFormat, ArrayLevel, Closed, Context, ContextFlags, Device, EventOptions, ExternalMemory, ExternalSemaphore, Graph, GraphicsResource, GreenContext, LinkOptions, LinkState, MipmappedArray, Module, NvJitLink, NvrtcProgram, NvvmProgram, ObjectKind, PerThreadStream, SmResource, Stream, Surface, Texture, TextureOptions, UserObject,
     table::{EndsOn, Made, RESOURCES, Row},
 };
 use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
-use cuhold_testkit::{Kit, PTX, run};
+use cuhold_testkit::{Bare, Kit, PTX, run};
 use std::{any::Any, collections::BTreeSet, sync::Arc};
 
 pub(crate) type Value = Box<dyn Any>;
@@ -160,6 +163,30 @@ fn without_switches(row: &Row, mut calls: Vec<&'static str>) -> Vec<&'static str
     calls
 }
 
+macro_rules! compilers {
+    ($t:ident $kind:ident $($Type:ident $Api:ident $Call:ident ($($more:expr),*);)*) => {
+        match $kind {
+            $(ObjectKind::$Type => {
+                let log = Arc::<CallLog<$Call>>::default();
+                let api: Arc<dyn $Api> = Arc::new(Hooked::new(Bare, Arc::clone(&log)));
+                let handle = $Type::new($t.driver(), &api $(, $more)*).unwrap();
+                let ((), entries) = log.during(|| drop(handle));
+                Some(entries.iter().map(|entry| entry.call().name()).collect())
+            })*
+            _ => None,
+        }
+    };
+}
+
+/// The calls of a compiler that the end of its handle makes on the thread that drops it; `None` for other kinds.
+fn ends_of_a_compiler(t: &Kit, kind: ObjectKind) -> Option<Vec<&'static str>> {
+    compilers! { t kind
+        NvrtcProgram NvrtcApi NvrtcCall ("", None, &[]);
+        NvvmProgram NvvmApi NvvmCall ();
+        NvJitLink NvJitLinkApi NvJitLinkCall (&["-arch=sm_90"]);
+    }
+}
+
 /// What ends with its driver makes no call before that.
 fn ends_with_its_driver(t: &Kit, row: &Row) {
     assert_eq!(row.kind, ObjectKind::PrimaryContext, "only a primary context does");
@@ -172,6 +199,10 @@ fn ends_with_its_driver(t: &Kit, row: &Row) {
 
 fn walk(t: &Kit) {
     for row in RESOURCES {
+        if let Some(calls) = ends_of_a_compiler(t, row.kind) {
+            assert_eq!((calls.as_slice(), row.ends_on), (row.calls, EndsOn::DroppingThread));
+            continue;
+        }
         if matches!(row.made, Made::FromRaw(_)) && t.sim().is_none() {
             continue;
         }

@@ -28,8 +28,6 @@ use std::{
 
 use thiserror::Error;
 
-use crate::nvrtc::nvrtcResult;
-
 pub use libcuda::Libcuda;
 pub(crate) use library::Opened;
 
@@ -78,9 +76,9 @@ pub enum Reason {
     /// It is a folder that doesn't hold the library under any of its names.
     #[error("the library isn't in this folder")]
     NotInFolder,
-    /// Asked for its version, NVRTC failed.
-    #[error("its `nvrtcVersion` answered {0}")]
-    NoVersion(nvrtcResult),
+    /// Asked for its version by this function, it failed with this status.
+    #[error("its `{0}` answered {1}")]
+    NoVersion(&'static str, String),
 }
 
 /// A kind of library, and where to look for it.

@@ -5,13 +5,10 @@
 
 #![expect(unsafe_code, reason = "a handle is a pointer in C and must be declared Send and Sync")]
 
-use core::{
-    ffi::{c_int, c_void},
-    fmt, ptr,
-};
+use core::ffi::{c_int, c_void};
 
 use super::nvrtcResult;
-use crate::{Bits, Kind, Listed, Version};
+use crate::Bits;
 
 /// Hands every entry of NVRTC's list to the macro `$generator`, after `$head`.
 #[doc(hidden)]
@@ -52,27 +49,9 @@ macro_rules! for_each_nvrtc_function {
     } };
 }
 
-/// NVRTC's handle of a program.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[expect(non_camel_case_types, reason = "NVRTC's own name")]
-#[expect(clippy::exhaustive_structs, reason = "the layout is C's")]
-pub struct nvrtcProgram(pub *mut c_void);
-
-// SAFETY: the word is never followed on this side; sending it is sending an integer.
-unsafe impl Send for nvrtcProgram {}
-// SAFETY: as above; sharing it is sharing an integer.
-unsafe impl Sync for nvrtcProgram {}
-
-impl nvrtcProgram {
-    /// The null handle.
-    pub const NULL: Self = Self(ptr::null_mut());
-
-    /// Whether this is the null handle.
-    #[must_use]
-    pub const fn is_null(self) -> bool {
-        self.0.is_null()
-    }
+crate::compiler::handle! {
+    /// NVRTC's handle of a program.
+    nvrtcProgram
 }
 
 /// Asked while a program is compiled, on NVRTC's threads: 1 cancels, 0 goes on. The first argument is the payload.
@@ -82,86 +61,7 @@ impl nvrtcProgram {
 )]
 pub type nvrtcFlowCallback = Option<unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int>;
 
-macro_rules! nvrtc_calls {
-    ({} $($name:ident $kind:ident $since:literal $arguments:tt;)*) => {
-        /// A function of NVRTC: an index into its list, and the identity that failures, hooks and logs carry.
-        #[repr(u16)]
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        #[expect(non_camel_case_types, reason = "the variants are NVRTC's own names")]
-        pub enum NvrtcCall {
-            $(
-                #[doc = concat!("`", stringify!($name), "`.")]
-                $name,
-            )*
-        }
-
-        impl NvrtcCall {
-            /// Every function, in the order of the list.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// The function's name, which is the exported C symbol too.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$name => stringify!($name),)* }
-            }
-
-            /// What the function does to objects.
-            #[must_use]
-            pub const fn kind(self) -> Kind {
-                match self { $(Self::$name => Kind::$kind,)* }
-            }
-
-            /// The CUDA version that brought the function.
-            #[must_use]
-            pub const fn since(self) -> Version {
-                match self { $(Self::$name => Version($since),)* }
-            }
-        }
-    };
-}
-
-crate::for_each_nvrtc_function! { nvrtc_calls, {} }
-
-impl Listed for NvrtcCall {
-    type Status = nvrtcResult;
-
-    const LIST: &'static [Self] = Self::ALL;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    fn name(self) -> &'static str {
-        self.name()
-    }
-
-    fn kind(self) -> Kind {
-        self.kind()
-    }
-
-    fn is_success(status: nvrtcResult) -> bool {
-        status.is_success()
-    }
-}
-
-impl fmt::Display for NvrtcCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Debug for NvrtcCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl Bits for nvrtcProgram {
-    fn bits(&self) -> u64 {
-        self.0.bits()
-    }
-}
+crate::for_each_nvrtc_function! { crate::compiler::calls, { NvrtcCall nvrtcResult "NVRTC" } }
 
 impl Bits for nvrtcFlowCallback {
     fn bits(&self) -> u64 {

@@ -8,17 +8,14 @@
 
 use core::{
     ffi::{c_char, c_int, c_void},
-    fmt, mem,
-    ptr::{self, NonNull},
+    fmt,
 };
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use super::{NvrtcApi, NvrtcCall, nvrtcFlowCallback, nvrtcProgram, nvrtcResult};
 use crate::{
     Version,
+    compiler::{Library, not_a_folder},
     load::{Attempt, LoadError, Opened, Reason, Sought},
 };
 
@@ -41,14 +38,7 @@ impl Libnvrtc {
     pub fn load() -> Result<Self, LoadError> {
         // SAFETY: these names are NVRTC's; who sets the variables or the search path decides what code the process runs,
         // as with any library that is loaded by name.
-        let open = |asked: &Path| unsafe { Self::open(asked) };
-        if let Some(named) = NVRTC.named() {
-            let advice = "CUHOLD_NVRTC is set, so nothing else was tried";
-            return NVRTC.first(files_of(Path::new(&named)), advice.to_owned(), open);
-        }
-        let known = known_folders().into_iter().flat_map(|folder| files_of(&folder));
-        let candidates = NAMES.iter().map(PathBuf::from).chain(known);
-        NVRTC.first(candidates, NVRTC.advice.to_owned(), open)
+        LIBRARY.find(|asked| unsafe { Self::open(asked) })
     }
 
     /// Loads NVRTC from this file, or from this folder, and from nowhere else.
@@ -63,10 +53,8 @@ impl Libnvrtc {
     /// - *NVRTC's symbols*: what it exports under NVRTC's names is what NVRTC declares under them, and keeps
     ///   [`NvrtcApi`]'s promises: *written*, *no unwinding*, *any thread*.
     pub unsafe fn load_from(path: &Path) -> Result<Self, LoadError> {
-        NVRTC.first(files_of(path), "Nothing else was tried".to_owned(), |asked| {
-            // SAFETY: *code*, *NVRTC's symbols*: the caller's promise.
-            unsafe { Self::open(asked) }
-        })
+        // SAFETY: *code*, *NVRTC's symbols*: the caller's promise.
+        LIBRARY.at(path, |asked| unsafe { Self::open(asked) })
     }
 
     /// Whether this NVRTC has the function.
@@ -103,19 +91,20 @@ impl Libnvrtc {
     /// # Safety
     /// As [`load_from`](Self::load_from).
     unsafe fn open(asked: &Path) -> Result<Self, Attempt> {
-        if asked.is_dir() {
-            return Err(Attempt::new(asked, Reason::NotInFolder));
-        }
+        const VERSION: &str = NvrtcCall::nvrtcVersion.name();
+        not_a_folder(asked)?;
         // SAFETY: *code*: the caller's promise.
         let library = unsafe { Opened::open(asked) }?;
-        let Some(version) = library.symbol(NvrtcCall::nvrtcVersion.name()) else {
-            return Err(library.refuse(None, Reason::Lacks(NvrtcCall::nvrtcVersion.name())));
+        let Some(version) = library.symbol(VERSION) else {
+            return Err(library.refuse(None, Reason::Lacks(VERSION)));
         };
         // SAFETY: *NVRTC's symbols*: the caller's promise. A table that is dropped below is dropped before the library
         // is closed, one that is returned keeps it open.
         let table = unsafe { Table::new(&library) };
         match table.version() {
-            Err(status) => Err(library.refuse(Some(version), Reason::NoVersion(status))),
+            Err(status) => {
+                Err(library.refuse(Some(version), Reason::NoVersion(VERSION, status.to_string())))
+            }
             Ok(number) => Ok(Self { table, version: number, path: library.keep(version) }),
         }
     }
@@ -130,71 +119,7 @@ impl fmt::Debug for Libnvrtc {
     }
 }
 
-macro_rules! libnvrtc {
-    ({} $($name:ident $kind:ident $since:literal ($($argument:ident : $type:ty),* $(,)?);)*) => {
-        /// One function pointer per function; `None` where this NVRTC lacks it.
-        ///
-        /// Invariant: each pointer is NVRTC's function of the field's name, and the library stays loaded.
-        struct Table {
-            nvrtcGetErrorString: Option<unsafe extern "C" fn(nvrtcResult) -> *const c_char>,
-            $($name: Option<unsafe extern "C" fn($($type),*) -> nvrtcResult>,)*
-        }
-
-        impl Table {
-            /// # Safety
-            /// What the library exports under NVRTC's names is what NVRTC declares under them, and it stays loaded as
-            /// long as the table is used.
-            #[expect(clippy::disallowed_methods, reason = "the loader turns an address into a function")]
-            unsafe fn new(library: &Opened) -> Self {
-                Self {
-                    nvrtcGetErrorString: library.symbol("nvrtcGetErrorString").map(|address| {
-                        // SAFETY: this is the signature that NVRTC gives the name; the caller's promise.
-                        unsafe {
-                            mem::transmute::<NonNull<c_void>, unsafe extern "C" fn(nvrtcResult) -> *const c_char>(address)
-                        }
-                    }),
-                    $($name: library.symbol(stringify!($name)).map(|address| {
-                        // SAFETY: the address is this function's, whose signature the list has; the caller's promise.
-                        unsafe {
-                            mem::transmute::<NonNull<c_void>, unsafe extern "C" fn($($type),*) -> nvrtcResult>(address)
-                        }
-                    }),)*
-                }
-            }
-
-            fn has(&self, call: NvrtcCall) -> bool {
-                match call { $(NvrtcCall::$name => self.$name.is_some(),)* }
-            }
-        }
-
-        // SAFETY: *written*, *no unwinding*, *any thread*: promised for the library by whoever loaded it; what is
-        // answered without reaching it isn't SUCCESS.
-        unsafe impl NvrtcApi for Libnvrtc {
-            fn explain(&self, status: nvrtcResult) -> Option<String> {
-                self.missing_builtins(status)
-            }
-            unsafe fn nvrtcGetErrorString(&self, result: nvrtcResult) -> *const c_char {
-                match self.table.nvrtcGetErrorString {
-                    // SAFETY: the pointer is NVRTC's function (the table's invariant), which takes any status.
-                    Some(function) => unsafe { function(result) },
-                    None => ptr::null(),
-                }
-            }
-            $(
-                unsafe fn $name(&self, $($argument: $type),*) -> nvrtcResult {
-                    match self.table.$name {
-                        // SAFETY: the pointer is NVRTC's function (the table's invariant); *pointers*, *programs*, *calls
-                        // back*: the caller's promise, passed on.
-                        Some(function) => unsafe { function($($argument),*) },
-                        None => self.unsupported(NvrtcCall::$name),
-                    }
-                }
-            )*
-        }
-    };
-}
-
-crate::for_each_nvrtc_function! { libnvrtc, {} }
+crate::for_each_nvrtc_function! { crate::compiler::table, { Libnvrtc NvrtcApi NvrtcCall nvrtcResult nvrtcGetErrorString } }
 
 impl Table {
     fn version(&self) -> Result<Version, nvrtcResult> {
@@ -207,7 +132,7 @@ impl Table {
 }
 
 impl Libnvrtc {
-    fn missing_builtins(&self, status: nvrtcResult) -> Option<String> {
+    fn cause(&self, status: nvrtcResult) -> Option<String> {
         let file = self.builtins();
         if status != nvrtcResult::BUILTIN_OPERATION_FAILURE || file.is_file() {
             return None;
@@ -220,46 +145,15 @@ impl Libnvrtc {
     }
 }
 
-/// The library's files that are there in a folder, the newest first; what isn't such a folder, as it is.
-fn files_of(path: &Path) -> Vec<PathBuf> {
-    let at = |name| LAYOUTS.iter().map(move |layout| path.join(layout).join(name));
-    let mut files: Vec<PathBuf> = NAMES.iter().flat_map(at).filter(|file| file.is_file()).collect();
-    if files.is_empty() {
-        files.push(path.to_owned());
-    }
-    files
-}
-
-/// The folders where an installation may be, those that exist.
-fn known_folders() -> Vec<PathBuf> {
-    let mut folders = Vec::new();
-    for variable in ["CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX", "VIRTUAL_ENV"] {
-        if let Some(root) = env::var_os(variable).filter(|value| !value.is_empty()) {
-            folders.push(PathBuf::from(&root));
-            folders.extend(python_packages(Path::new(&root)));
-        }
-    }
-    folders.push("/usr/local/cuda".into());
-    let home = env::home_dir().map(|home| home.join(".local"));
-    for root in home.into_iter().chain(["/usr/local".into(), "/usr".into()]) {
-        folders.extend(python_packages(&root));
-    }
-    folders.retain(|folder| folder.is_dir());
-    folders
-}
-
-/// The folders of Python packages below `root` that hold some of NVIDIA's.
-fn python_packages(root: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = root.join("lib").read_dir() else { return Vec::new() };
-    let is_python = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3"))
-    };
-    let mut versions: Vec<_> =
-        entries.flatten().map(|entry| entry.path()).filter(is_python).collect();
-    versions.sort();
-    let packages = |version: PathBuf| ["site-packages", "dist-packages"].map(|p| version.join(p));
-    versions.into_iter().flat_map(packages).filter(|p| p.join("nvidia").is_dir()).collect()
-}
+static LIBRARY: Library = Library {
+    sought: Sought {
+        noun: "NVRTC",
+        variable: "CUHOLD_NVRTC",
+        advice: "Install CUDA's toolkit or the Python package nvidia-cuda-nvrtc, or name NVRTC's file or folder by CUHOLD_NVRTC",
+    },
+    names: &NAMES,
+    layouts: &LAYOUTS,
+};
 
 #[cfg(not(windows))]
 const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
@@ -272,9 +166,3 @@ const LAYOUTS: [&str; 5] = ["", "lib64", "lib", "nvidia/cu13/lib", "nvidia/cuda_
 /// Where the library lies below the folder of an installation: the toolkit's.
 #[cfg(windows)]
 const LAYOUTS: [&str; 3] = ["", "bin", "bin/x64"];
-
-static NVRTC: Sought = Sought {
-    noun: "NVRTC",
-    variable: "CUHOLD_NVRTC",
-    advice: "Install CUDA's toolkit or the Python package nvidia-cuda-nvrtc, or name NVRTC's file or folder by CUHOLD_NVRTC",
-};

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod alone;
 #[cfg(test)]
+mod compilers;
+#[cfg(test)]
 mod fake;
 #[cfg(test)]
 mod libcuda;

@@ -74,7 +74,7 @@ fn what_is_no_nvrtc_is_an_error_that_names_it() {
         (&*garbage, None),
         (&*folder, Some(Reason::NotInFolder)),
         (&*other, Some(Reason::Lacks(version))),
-        (&*stub, Some(Reason::NoVersion(nvrtcResult::INTERNAL_ERROR))),
+        (&*stub, Some(Reason::NoVersion(version, nvrtcResult::INTERNAL_ERROR.to_string()))),
     ] {
         let error = load(path).unwrap_err();
         let [attempt] = error.attempts() else { panic!("{error}") };

@@ -6,6 +6,8 @@ mod above;
 #[cfg(test)]
 mod close;
 #[cfg(test)]
+mod compiler;
+#[cfg(test)]
 mod counts;
 #[cfg(test)]
 mod device;
@@ -17,6 +19,8 @@ mod drop;
 mod errors;
 #[cfg(test)]
 mod external;
+#[cfg(test)]
+mod graph;
 #[cfg(test)]
 mod host_fn;
 #[cfg(test)]

@@ -91,6 +91,25 @@ pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
         ObjectKind::GraphicsResource
         | ObjectKind::ExternalMemory
         | ObjectKind::ExternalSemaphore => alone(take_planted(t, kind)),
+        other => alone(make_of_a_compiler(t, other)),
+    }
+}
+
+/// The only handle of an object of a compiler.
+fn make_of_a_compiler(t: &Kit, kind: ObjectKind) -> Value {
+    match kind {
+        ObjectKind::NvrtcProgram => {
+            let api: Arc<dyn NvrtcApi> = Arc::new(Bare);
+            Box::new(NvrtcProgram::new(t.driver(), &api, "", None, &[]).unwrap())
+        }
+        ObjectKind::NvvmProgram => {
+            let api: Arc<dyn NvvmApi> = Arc::new(Bare);
+            Box::new(NvvmProgram::new(t.driver(), &api).unwrap())
+        }
+        ObjectKind::NvJitLink => {
+            let api: Arc<dyn NvJitLinkApi> = Arc::new(Bare);
+            Box::new(NvJitLink::new(t.driver(), &api, &["-arch=sm_90"]).unwrap())
+        }
         other => panic!("the table has a row for a {other}, and this test makes none"),
     }
 }

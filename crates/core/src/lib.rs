@@ -38,7 +38,17 @@ pub use cuhold_driver_sim as sim;
 pub use cuhold_driver_sys as driver_sys;
 #[doc(inline)]
 pub use cuhold_handles::{
-    Action, AddressMode, AnyArray, AnyCall, Array, ArrayDesc, ArrayFormat, ArrayLevel, AsStream, ByHand, Capture, Closed, Context, ContextFlags, Counts, CudaWarning, Current, Deny, Device, Driver, Error, ErrorKind, Event, EventOptions, ExternalBuffer, ExternalMemory, ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore, ExternalSemaphoreKind, Fate, Filter, FilterMode, Function, Graph, GraphExec, GraphicsPlace, GraphicsResource, GreenContext, Image, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, LinearMemory, LinkInput, LinkOptions, LinkState, MappedGraphics, MipmappedArray, Module, Note, NvJitLink, NvJitLinkInput, NvrtcProgram, NvvmProgram, Object, ObjectKind, Owner, Parameter, Parameters, PerThreadStream, PitchedMemory, Reclaim, Refused, Reports, Result, Retention, Rule, Sink, SmResource, SmSplit, Status, Stream, StreamOptions, StreamRef, Surface, Texture, TextureOptions, TextureSource, TextureView, UnknownAction, UserObject, Verified, WarningKind,
+    Action, AddressMode, AnyArray, AnyCall, Array, ArrayDesc, ArrayFormat, ArrayLevel, AsStream,
+    ByHand, Capture, Closed, Context, ContextFlags, Counts, CudaWarning, Current, Deny, Device,
+    Driver, Error, ErrorKind, Event, EventOptions, ExternalBuffer, ExternalMemory,
+    ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore, ExternalSemaphoreKind, Fate,
+    Filter, FilterMode, Function, Graph, GraphExec, GraphicsPlace, GraphicsResource, GreenContext,
+    Image, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, LinearMemory, LinkInput,
+    LinkOptions, LinkState, MappedGraphics, MipmappedArray, Module, Note, NvJitLink,
+    NvJitLinkInput, NvrtcProgram, NvvmProgram, Object, ObjectKind, Owner, Parameter, Parameters,
+    PerThreadStream, PitchedMemory, Reclaim, Refused, Reports, Result, Retention, Rule, Sink,
+    SmResource, SmSplit, Status, Stream, StreamOptions, StreamRef, Surface, Texture,
+    TextureOptions, TextureSource, TextureView, UnknownAction, UserObject, Verified, WarningKind,
 };
 
 #[doc(inline)]

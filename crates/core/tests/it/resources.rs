@@ -13,7 +13,10 @@ use cuhold_handles::driver_sys::{
     nvvm::{NvvmApi, NvvmCall},
 };
 use cuhold_handles::{
-    Array, ArrayDesc, ArrayFormat, ArrayLevel, Closed, Context, ContextFlags, Device, EventOptions, ExternalMemory, ExternalSemaphore, Graph, GraphicsResource, GreenContext, LinkOptions, LinkState, MipmappedArray, Module, NvJitLink, NvrtcProgram, NvvmProgram, ObjectKind, PerThreadStream, SmResource, Stream, Surface, Texture, TextureOptions, UserObject,
+    Array, ArrayDesc, ArrayFormat, ArrayLevel, Closed, Context, ContextFlags, Device, EventOptions,
+    ExternalMemory, ExternalSemaphore, Graph, GraphicsResource, GreenContext, LinkOptions,
+    LinkState, MipmappedArray, Module, NvJitLink, NvrtcProgram, NvvmProgram, ObjectKind,
+    PerThreadStream, SmResource, Stream, Surface, Texture, TextureOptions, UserObject,
     table::{EndsOn, Made, RESOURCES, Row},
 };
 use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};

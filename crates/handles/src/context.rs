@@ -285,9 +285,9 @@ impl Context {
         Event::with_options(self, EventOptions::default())
     }
 
-    /// Waits for all work of the context. Refused, and the captures invalidated, while a stream of it is captured.
+    /// Waits for all work of the context. Refused while a stream of it is captured.
     ///
-    /// Calls `cuCtxSynchronize`.
+    /// Calls `cuCtxSynchronize`. It invalidates captures of the context's streams, as the driver's call does.
     ///
     /// # Errors
     /// The call's failure, which may be that of earlier work.

@@ -241,7 +241,7 @@ impl Device {
 
     /// Waits for all work of the primary context.
     ///
-    /// Calls `cuCtxSynchronize`.
+    /// Calls `cuCtxSynchronize`. It invalidates captures of the context's streams, as the driver's call does.
     ///
     /// # Errors
     /// As [`Context::synchronize`].
@@ -252,6 +252,9 @@ impl Device {
     /// Makes the primary context current on this thread, and keeps it for the life of the driver: a context that ended
     /// while current would be a stale pointer. One call, so a failure leaves the former context current; where the driver
     /// carried it out all the same, the error says so.
+    ///
+    /// Where a context is current that somebody else has destroyed, the driver is at its mercy: setting another one in its
+    /// place ended the process at times (measured).
     ///
     /// Together with [`with_current`](Self::with_current) this is the only operation that changes what is current.
     ///

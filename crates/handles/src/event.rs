@@ -209,7 +209,8 @@ impl Event {
 
     /// Waits until the work marked by the last record is done.
     ///
-    /// Calls `cuEventSynchronize`. Blocks the thread; holds no lock.
+    /// Calls `cuEventSynchronize`. Blocks the thread; holds no lock. It invalidates captures in global mode on any thread,
+    /// as the driver's call does.
     ///
     /// # Errors
     /// The call's failure, which may be that of earlier work.

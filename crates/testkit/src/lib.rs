@@ -31,7 +31,7 @@ mod stack;
 pub use alone::{Alone, is_alone};
 pub use bare::Bare;
 pub use capture::ForeignCapture;
-pub use enrolled::{Enrolled, NowCurrent, Run, StreamKind, compare, enumerate};
+pub use enrolled::{Enrolled, NowCurrent, Place, Run, StreamKind, compare, enumerate, in_place};
 #[cfg(unix)]
 pub use fork::in_fork;
 pub use kernels::PTX;

@@ -202,7 +202,7 @@ impl PerThreadStream {
 
     /// As [`Stream::synchronize`].
     ///
-    /// Calls `cuStreamSynchronize`.
+    /// Calls `cuStreamSynchronize`. It invalidates captures in global mode on any thread, as the driver's call does.
     ///
     /// # Errors
     /// The call's failure, which may be that of earlier work.
@@ -212,7 +212,7 @@ impl PerThreadStream {
 
     /// As [`Stream::is_done`].
     ///
-    /// Calls `cuStreamQuery`.
+    /// Calls `cuStreamQuery`. It invalidates captures in global mode on any thread, as the driver's call does.
     ///
     /// # Errors
     /// The call's failure, which may be that of earlier work.

@@ -16,6 +16,7 @@ impl<T: Pod> Buffer<T> {
     /// No elements need no memory, and no call.
     ///
     /// Calls `cuMemAllocAsync`; for an exposed stream also `cuStreamIsCapturing`; `cuMemFreeAsync` where it is undone.
+    /// It invalidates captures in global mode on any thread, as the driver's call does.
     ///
     /// # Errors
     /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): too many elements, or a stream borrowed without an
@@ -45,6 +46,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// Calls `cuMemAllocFromPoolAsync` for a pool; for an exposed stream also `cuStreamIsCapturing`; `cuMemFreeAsync` where
     /// it is undone.
+    /// It invalidates captures in global mode on any thread, as the driver's call does.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit); [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for a pool of another
@@ -70,6 +72,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// Calls `cuMemAllocAsync`, `cuMemsetD8Async`; for an exposed stream also `cuStreamIsCapturing`; where the fill fails
     /// `cuMemFreeAsync`.
+    /// It invalidates captures in global mode on any thread, as the driver's call does.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit), and the fill's failure; nothing is left allocated.
@@ -91,6 +94,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// Calls `cuMemAllocFromPoolAsync` for a pool, `cuMemsetD8Async`; for an exposed stream also `cuStreamIsCapturing`;
     /// where the fill fails `cuMemFreeAsync`.
+    /// It invalidates captures in global mode on any thread, as the driver's call does.
     ///
     /// # Errors
     /// As [`uninit_in`](Self::uninit_in), and the fill's failure; nothing is left allocated.
@@ -101,6 +105,7 @@ impl<T: Pod> Buffer<T> {
     /// Makes a buffer with a copy of these elements, and waits until they are there.
     ///
     /// Calls `cuMemAllocAsync`, then as [`write_slice`](Self::write_slice); where that fails `cuMemFreeAsync`.
+    /// It invalidates captures in global mode on any thread, as the driver's call does.
     ///
     /// # Errors
     /// As [`uninit`](Self::uninit) and [`write_slice`](Self::write_slice); nothing is left allocated.
@@ -123,6 +128,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// Calls `cuMemAllocFromPoolAsync` for a pool, then as [`write_slice`](Self::write_slice); where that fails
     /// `cuMemFreeAsync`.
+    /// It invalidates captures in global mode on any thread, as the driver's call does.
     ///
     /// # Errors
     /// As [`uninit_in`](Self::uninit_in) and [`write_slice`](Self::write_slice); nothing is left allocated.

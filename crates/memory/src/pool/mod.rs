@@ -197,7 +197,7 @@ impl Pool {
     ) -> Result<Self> {
         let driver = device.driver();
         let mut raw = CUmemoryPool::NULL;
-        ask(driver.calls(), &mut raw).map_err(|failure| driver.error(failure))?;
+        ask(driver.callable()?, &mut raw).map_err(|failure| driver.error(failure))?;
         let deps = PoolDeps { device: device.clone(), max_bytes: None };
         Ok(Self(Handle::borrow(raw, deps, None)))
     }
@@ -378,7 +378,7 @@ fn unmade(driver: &Driver, raw: CUmemoryPool, error: Error) -> Error {
 // free is queued behind the stream's work.
 unsafe impl MemoryResource for Pool {
     /// Calls `cuMemAllocFromPoolAsync`; for an exposed stream also `cuStreamIsCapturing`; `cuMemFreeAsync` where it is
-    /// undone.
+    /// undone. It invalidates captures in global mode on any thread, as the driver's call does.
     #[inline]
     fn allocate(&self, bytes: usize, stream: &Stream) -> Result<Block> {
         ordered::allocate(Some(self), bytes, stream)
@@ -389,13 +389,17 @@ unsafe impl MemoryResource for Pool {
         if block.ptr == 0 {
             return Ok(());
         }
+        let leaked = Note::Leaked { raw: block.ptr };
+        if let Err(error) = stream.driver().check_callable() {
+            return Err(error.with_note(leaked));
+        }
         // SAFETY: the caller's promise.
         let outcome = unsafe { ordered::free(block.ptr, stream) };
         let asked = outcome.operation.is_none_or(|failure| failure.call == Call::cuMemFreeAsync);
         match outcome.into_error(stream.driver()) {
             None => Ok(()),
             Some(error) if asked && outcome.is_asked() => Err(error),
-            Some(error) => Err(error.with_note(Note::Leaked { raw: block.ptr })),
+            Some(error) => Err(error.with_note(leaked)),
         }
     }
 

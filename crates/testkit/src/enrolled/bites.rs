@@ -3,18 +3,20 @@
 #![expect(unsafe_code, reason = "misuses the driver")]
 
 use super::{
-    Enrolled, Run,
+    Enrolled, Place, Run,
     faults::{Seen, once},
-    situation::USUAL,
+    settings::broken,
+    situation::PLAIN,
 };
+use crate::Operations;
 use cuhold_driver_sys::{Calls, Fault, ffi::*};
-use cuhold_handles::{Current, Error, Event, Result};
+use cuhold_handles::{CudaWarning, Current, Error, Event, Object, ObjectKind, Result};
 
 /// The first call fails with the injector's first status.
 const FAILS: Fault = Fault::refused(CUresult(9001)).nth(1);
 
 fn seen(body: fn(&Run<'_>), faults: &[Fault]) -> Seen {
-    once(&Enrolled::new("Test :: body", body), USUAL[0], faults)
+    once(&Enrolled::new("Test :: body", body), PLAIN, faults)
 }
 
 /// The one complaint about this body.
@@ -195,4 +197,95 @@ fn something_that_holds_the_driver_for_good_is_found() {
     };
     let complaints = seen(body, &[]).complaints;
     assert!(complaints.iter().any(|c| c.contains("something holds it")), "{complaints:?}");
+}
+
+/// What is said of a body that is done in a place.
+fn said(path: &'static str, place: Place, body: fn(&Run<'_>)) -> String {
+    broken(&[Enrolled::new(path, body)], place, None).join("\n")
+}
+
+fn synchronize(run: &Run<'_>) {
+    run.repeat(|| run.stream().synchronize());
+}
+
+#[test]
+fn an_operation_that_keeps_the_promises_is_complained_of_in_no_place() {
+    for place in [
+        Place::UnusedThread,
+        Place::Unwinding,
+        Place::Sink,
+        Place::HostFunction,
+        Place::DestroyedCurrent,
+        Place::ForeignCapture,
+        Place::Exiting,
+        Place::ForkedChild,
+        Place::Lost,
+    ] {
+        assert_eq!(said("Test::body", place, synchronize), "", "{place:?}");
+    }
+}
+
+#[test]
+fn a_call_inside_a_host_function_is_found() {
+    let body = |run: &Run<'_>| {
+        let mut now = CUcontext::NULL;
+        run.op(|| {
+            // SAFETY: *pointers*: a live local.
+            let _: core::result::Result<(), _> =
+                unsafe { calls(run).cuCtxGetCurrent(&raw mut now) };
+        });
+    };
+    assert!(
+        said("Test::body", Place::HostFunction, body).contains("driver call inside a callback")
+    );
+    assert_eq!(said("Test::body", Place::UnusedThread, body), "");
+}
+
+#[test]
+fn an_end_that_is_lost_in_a_place_is_found() {
+    let body = |run: &Run<'_>| {
+        run.op(|| raw_stream(run));
+    };
+    for place in [Place::UnusedThread, Place::Unwinding, Place::Sink] {
+        assert!(said("Test::drop", place, body).contains("nobody was told of the loss of stream"));
+    }
+}
+
+#[test]
+fn a_call_of_a_forked_child_s_end_is_found() {
+    let body = |run: &Run<'_>| {
+        run.op(|| {
+            // SAFETY: no arguments.
+            let _: core::result::Result<(), _> = unsafe { run.driver().calls().cuCtxSynchronize() };
+        });
+    };
+    assert!(said("Test::drop", Place::ForkedChild, body).contains("the child made 1 calls"));
+}
+
+#[test]
+fn a_warning_of_a_process_that_exits_is_found() {
+    let body = |run: &Run<'_>| {
+        let object = Object::nameless(ObjectKind::Stream);
+        run.op(|| run.driver().reports().raise(CudaWarning::note(object, "late")));
+    };
+    assert!(said("Test::drop", Place::Exiting, body).contains("it warned: "));
+    assert!(said("Test::drop", Place::ForkedChild, body).contains("it warned: "));
+}
+
+#[test]
+fn a_drop_that_invalidates_a_capture_is_found_and_so_is_an_operation_that_does_not_say_so() {
+    assert!(said("Test::drop", Place::ForeignCapture, synchronize).contains("a drop invalidated"));
+    let of = |invalidates_captures| {
+        let path = "Test::body".to_owned();
+        let calls = std::collections::BTreeSet::new();
+        let operation = crate::Operation { path: path.clone(), calls, invalidates_captures };
+        Operations { operations: [(path, operation)].into(), ..Operations::default() }
+    };
+    let said = |body: fn(&Run<'_>), documented: &Operations| {
+        broken(&[Enrolled::new("Test::body", body)], Place::ForeignCapture, Some(documented))
+            .join("")
+    };
+    assert_eq!(said(synchronize, &of(true)), "");
+    assert!(said(synchronize, &of(false)).contains("its documentation doesn't say"));
+    assert!(said(|run| run.op(|| ()), &of(true)).contains("and didn't"));
 }

@@ -5,6 +5,7 @@ use crate::stack::ThreadState;
 use cuhold_driver_sim::{Leak, ObjectKind, Violation};
 use cuhold_driver_sys::{CUresult, Entry};
 use cuhold_handles::{Closed, Current};
+use std::fmt::{self, Write as _};
 
 /// What was seen of one run.
 #[derive(Clone, Debug)]
@@ -39,6 +40,33 @@ impl Evidence {
         self.check_thread(&mut found);
         self.check_objects(&mut found);
         found
+    }
+
+    /// Of a driver that is lost, where objects can't be ended any more.
+    pub(crate) fn complaints_of_lost(&self) -> Vec<Complaint> {
+        let mut found = self.violations();
+        self.check_told(&mut found);
+        self.check_thread(&mut found);
+        found
+    }
+
+    /// What the simulated driver noticed.
+    pub(crate) fn violations(&self) -> Vec<Complaint> {
+        self.violations.iter().map(|violation| format!("violation: {violation}")).collect()
+    }
+
+    /// What was broken, and what led to it.
+    pub(crate) fn story(&self, complaints: &[Complaint]) -> String {
+        let mut text = String::new();
+        let mut line = |what: &str, of: &dyn fmt::Debug| {
+            // Writing to a String can't fail.
+            write!(text, "\n  {what} {of:?}").unwrap();
+        };
+        complaints.iter().for_each(|complaint| line("BROKEN", complaint));
+        self.calls.iter().for_each(|made| line("call", &(made.call(), made.status())));
+        self.told.errors.iter().for_each(|error| line("error", error));
+        self.told.warnings.iter().for_each(|warning| line("warning", &warning.to_string()));
+        text
     }
 
     /// P1, P3, P4: every failed call is told exactly once.
@@ -82,7 +110,7 @@ impl Evidence {
         self.check_lost("a creation failed, and left", &self.created, found);
         self.check_lost("nobody was told of the loss of", &self.leaks, found);
         found.extend(self.unusable.iter().map(|error| format!("a second use: {error}")));
-        found.extend(self.violations.iter().map(|violation| format!("violation: {violation}")));
+        found.extend(self.violations());
         match &self.closed {
             Ok(Closed::Destroyed) => {}
             Ok(other) => found.push(format!("the driver's end gave {other:?}: something holds it")),

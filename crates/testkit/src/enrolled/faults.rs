@@ -3,19 +3,12 @@
 use super::{
     Enrolled,
     check::{Complaint, Evidence},
-    run::{Heard, Run},
-    situation::{NowCurrent, OF_STREAMS, Situation, StreamKind, USUAL},
+    place::Place,
+    situation::{OF_STREAMS, Situation, USUAL},
+    stage::{Performed, perform},
 };
-use crate::stack;
-use cuhold_driver_sim::{Sim, SimOptions};
-use cuhold_driver_sys::{CUresult, Call, Effect, Entry, Fault, Kind, Listed as _, ffi::CUstream};
-use cuhold_handles::{Closed, Context, ContextFlags, Device, Driver, Stream};
-use std::{
-    cell::{Cell, OnceCell, RefCell},
-    collections::BTreeSet,
-    fmt::{self, Write as _},
-    sync::Arc,
-};
+use cuhold_driver_sys::{CUresult, Call, Effect, Entry, Fault, Kind, Listed as _};
+use std::{collections::BTreeSet, fmt::Write as _};
 
 /// The statuses of the first and of the second fault. No driver answers them.
 const FIRST: CUresult = CUresult(9001);
@@ -118,101 +111,25 @@ pub(super) struct Seen {
 }
 
 fn told(operation: &Enrolled, situation: Situation, faults: &[Fault], seen: &Seen) -> String {
-    let Seen { complaints, evidence, .. } = seen;
     let mut text = format!("{} with {situation:?}", operation.path());
-    let mut line = |what: &str, of: &dyn fmt::Debug| {
+    for fault in faults {
         // Writing to a String can't fail.
-        write!(text, "\n  {what} {of:?}").unwrap();
-    };
-    complaints.iter().for_each(|complaint| line("BROKEN", complaint));
-    faults.iter().for_each(|fault| line("fault", fault));
-    evidence.calls.iter().for_each(|made| line("call", &(made.call(), made.status())));
-    evidence.told.errors.iter().for_each(|error| line("error", error));
-    evidence.told.warnings.iter().for_each(|warning| line("warning", &warning.to_string()));
-    text
+        write!(text, "\n  fault {fault:?}").unwrap();
+    }
+    text + &seen.evidence.story(&seen.complaints)
 }
 
 /// Runs an operation once, on a driver of its own, and checks it.
 pub(super) fn once(operation: &Enrolled, situation: Situation, faults: &[Fault]) -> Seen {
-    let sim = Sim::with_options(SimOptions::with_devices(2));
-    let driver = Driver::from_api(sim.clone());
-    let heard = Heard::default();
-    heard.listen_to(&driver);
-    let device = Device::with_driver(&driver, 0).unwrap();
-    // Another library has a driver value of its own.
-    let library = Driver::from_api(sim.clone());
-    let other = OnceCell::new();
-    let current = match situation.current {
-        NowCurrent::Nothing => None,
-        NowCurrent::Own => Some(device.context().clone()),
-        NowCurrent::OfSameDevice => Some(Context::new(&device, ContextFlags::default()).unwrap()),
-        NowCurrent::OfOtherDevice => {
-            let other = other.get_or_init(|| Device::with_driver(&driver, 1).unwrap());
-            Some(other.context().clone())
-        }
-        NowCurrent::OfUnknownDevice => {
-            Some(Device::with_driver(&library, 1).unwrap().context().clone())
-        }
-    };
-    if let Some(context) = &current {
-        stack::push(&sim, context.as_raw());
-    }
-    let by_hand = driver.reclaim().run_by_hand();
-    let run = Run {
-        sim: &sim,
-        device: &device,
-        other,
-        situation,
-        stream: stream(&device, situation.stream),
-        by_hand: &by_hand,
-        faults,
-        heard: heard.clone(),
-        stream_was_asked_for: Cell::new(false),
-        drivers: Arc::new(()),
-        window: RefCell::new(None),
-        unusable: RefCell::new(None),
-    };
-    (operation.body)(&run);
-    run.put_thread_back();
-    run.wait_for_new_drivers();
-    let Run { stream, other, window, unusable, stream_was_asked_for, .. } = run;
-    let window = window.into_inner().unwrap_or_else(|| panic!("{} does nothing", operation.path()));
-    stack::take_down(&sim);
-    drop((stream, current, by_hand, device, other));
-    assert_eq!(library.close().unwrap(), Closed::Destroyed);
-    let mut told = heard.take();
-    told.folded = usize::try_from(driver.reports().counts().folded).unwrap();
-    let closed = driver.close().map_err(|refused| refused.error.to_string());
-    let calls: Vec<Call> = window.calls.iter().map(Entry::call).collect();
+    let injected = [FIRST, SECOND, FATAL];
+    let performed = perform(operation, situation, Place::Here, faults, &injected);
+    let Performed { evidence, fired, asks_for_stream, .. } = performed;
     let mut complaints = Vec::new();
-    let (fired, armed) = (sim.faults().fired(), faults.len());
-    let evidence = Evidence {
-        calls: window.calls,
-        injected: vec![FIRST, SECOND, FATAL],
-        before: window.before,
-        after: window.after,
-        told,
-        created: window.created,
-        unusable: unusable.into_inner(),
-        closed,
-        leaks: sim.leaks().into_iter().chain(sim.gone_with_context()).collect(),
-        violations: sim.violations(),
-    };
+    let armed = faults.len();
     if fired < armed as u64 {
         complaints.push(format!("{armed} faults, of which only {fired} came about"));
     }
     complaints.extend(evidence.complaints());
-    Seen { calls, complaints, asks_for_stream: stream_was_asked_for.get(), evidence }
-}
-
-fn stream(device: &Device, kind: StreamKind) -> Stream {
-    match kind {
-        StreamKind::Legacy => device.legacy_stream(),
-        StreamKind::Created => device.new_stream().unwrap(),
-        StreamKind::Exposed => {
-            let stream = device.new_stream().unwrap();
-            let _: CUstream = stream.as_raw();
-            stream
-        }
-    }
+    let calls = evidence.calls.iter().map(Entry::call).collect();
+    Seen { calls, complaints, asks_for_stream, evidence }
 }

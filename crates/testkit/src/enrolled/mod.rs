@@ -37,18 +37,26 @@
 //!   told names what they are; nothing is lost that wasn't told to be; nothing is used after its end; what can be done
 //!   again works again; the driver ends.
 //! - All calls that were made in some run are those that the documentation names.
+//!
+//! And in each [`Place`], with nothing failing: on a thread that never used CUDA, while a panic unwinds, inside a sink,
+//! inside a host function, with a destroyed context current, beside a foreign capture, after exit began, in a forked
+//! child, after a fatal error. Those that a real driver can show run there, too.
 
 #[cfg(test)]
 mod bites;
 mod check;
 mod compare;
 mod faults;
+mod place;
 mod raw;
 mod run;
+mod settings;
 mod situation;
+mod stage;
 mod told;
 
 pub use compare::compare;
+pub use place::Place;
 pub use run::Run;
 pub use situation::{NowCurrent, StreamKind};
 
@@ -89,7 +97,45 @@ macro_rules! enrol {
         fn each_call_of_each_operation_may_fail_exact_counts() {
             $crate::enumerate(env!("CARGO_MANIFEST_DIR"), OPERATIONS);
         }
+
+        $crate::enrol_places! {
+            each_operation_works_on_a_thread_that_never_used_cuda UnusedThread
+            each_operation_works_in_a_drop_while_a_panic_unwinds Unwinding
+            each_operation_works_inside_a_sink Sink
+            inside_a_host_function_each_operation_is_refused_and_each_end_is_handed_over HostFunction
+            with_a_destroyed_context_current_nothing_is_lost DestroyedCurrent
+            a_foreign_capture_goes_on_unless_the_documentation_says_otherwise ForeignCapture
+            a_foreign_capture_of_another_device_goes_on_as_well ForeignCaptureOfOtherDevice
+            after_exit_began_nothing_is_reported Exiting
+            in_a_forked_child_no_call_is_made ForkedChild
+            after_a_fatal_error_each_failure_is_told_once Lost
+        }
     };
+}
+
+/// A test for each place.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! enrol_places {
+    ($($name:ident $place:ident)*) => { $(
+        #[test]
+        fn $name() {
+            $crate::in_place(env!("CARGO_MANIFEST_DIR"), OPERATIONS, $crate::Place::$place);
+        }
+    )* };
+}
+
+/// Does each operation in a place, with nothing failing by plan, and checks the promises that hold there.
+#[expect(clippy::print_stdout, reason = "the line is what the runner reads")]
+pub fn in_place(manifest_folder: &str, operations: &[Enrolled], place: Place) {
+    if let Some(reason) = settings::missing(place) {
+        println!("cuhold-skip: {reason}");
+        return;
+    }
+    let sources = Path::new(manifest_folder).join("src");
+    let documented = sources.exists().then(|| Operations::read(&sources).unwrap());
+    let wrong = settings::broken(operations, place, documented.as_ref());
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
 }
 
 /// Enumerates the faults of these operations, and compares the calls that they made with their documentation. Prints how

@@ -1,9 +1,11 @@
 //! What the body of an enrolled operation is given, and the one part of it in which calls fail and are logged.
 
-use super::{NowCurrent, StreamKind, raw, situation::Situation, told::Told};
+use super::{
+    NowCurrent, StreamKind, place::Place, raw, situation::Situation, stage::Ground, told::Told,
+};
 use crate::{PTX, kernels, stack::ThreadState};
 use cuhold_driver_sim::{Leak, Sim};
-use cuhold_driver_sys::{DriverApi, Entry, Fault, ffi::*, forward_driver_api};
+use cuhold_driver_sys::{CallLog, DriverApi, Entry, Fault, Faults, ffi::*, forward_driver_api};
 use cuhold_handles::{
     ByHand, Context, CudaWarning, Device, Driver, Error, Event, EventOptions, Kernel, Library,
     Refused, Sink, Stream,
@@ -11,7 +13,7 @@ use cuhold_handles::{
 use std::{
     cell::{Cell, OnceCell, RefCell},
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -21,7 +23,8 @@ use std::{
 /// A body sets up what it needs, does exactly the operation in [`op`](Self::op), [`create`](Self::create) or
 /// [`repeat`](Self::repeat), once, and drops the rest. Only in that part calls fail and are logged.
 pub struct Run<'a> {
-    pub(super) sim: &'a Sim,
+    pub(super) ground: &'a Ground,
+    pub(super) place: Place,
     pub(super) device: &'a Device,
     pub(super) other: OnceCell<Device>,
     pub(super) situation: Situation,
@@ -34,6 +37,8 @@ pub struct Run<'a> {
     pub(super) drivers: Arc<()>,
     pub(super) window: RefCell<Option<Window>>,
     pub(super) unusable: RefCell<Option<String>>,
+    /// Of a foreign thread's capture meanwhile, whether it is still valid.
+    pub(super) capture: Cell<Option<bool>>,
 }
 
 /// What was told so far, on whatever thread.
@@ -47,6 +52,10 @@ impl Heard {
 
     fn error(&self, error: Error) {
         self.0.lock().unwrap().errors.push(error);
+    }
+
+    fn warnings(&self) -> usize {
+        self.0.lock().unwrap().warnings.len()
     }
 
     /// All warnings of the driver come here.
@@ -67,6 +76,9 @@ pub(super) struct Window {
     pub(super) after: ThreadState,
     /// What a failed creation left.
     pub(super) created: Vec<Leak>,
+    /// How many warnings there were by then, and how many that were only counted.
+    pub(super) warnings: usize,
+    pub(super) folded: usize,
 }
 
 impl fmt::Debug for Run<'_> {
@@ -135,7 +147,9 @@ impl Run<'_> {
     /// The test kernels, loaded: see [`PTX`].
     #[must_use]
     pub fn kernels(&self) -> Library {
-        kernels::register(self.sim);
+        if let Some(sim) = &self.ground.sim {
+            kernels::register(sim);
+        }
         self.device.load(PTX).unwrap()
     }
 
@@ -145,28 +159,37 @@ impl Run<'_> {
         self.kernels().kernel(name).unwrap()
     }
 
-    /// The simulated driver.
+    /// The simulated driver. A body that asks for it can't be run on the real one.
     #[must_use]
     pub fn sim(&self) -> &Sim {
-        self.sim
+        self.ground.sim.as_ref().unwrap()
+    }
+
+    /// What fails, for a set-up that needs something to have failed; to be disarmed before the operation.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        self.ground.faults()
     }
 
     /// A context that the library knows nothing of, to be taken over or borrowed.
     #[must_use]
     pub fn raw_context(&self) -> CUcontext {
-        raw::new_context(self.sim)
+        raw::new_context(self.ground.library.api())
     }
 
     /// Ends it, if nobody took it over.
     pub fn end_raw_context(&self, raw: CUcontext) {
-        raw::end_context(self.sim, raw);
+        if self.place.is_for_good() {
+            return;
+        }
+        raw::end_context(self.ground.library.api(), raw);
     }
 
-    /// Another driver value over the same simulated driver, not initialized. What it warns of is heard here, too.
+    /// Another driver value over the same driver, not initialized. What it warns of is heard here, too.
     #[must_use]
     pub fn new_driver(&self) -> Driver {
-        let driver =
-            Driver::from_api(Watched { sim: self.sim.clone(), _alive: Arc::clone(&self.drivers) });
+        let (below, _alive) = (self.driver().clone(), Arc::clone(&self.drivers));
+        let driver = Driver::from_api(Watched { below, _alive });
         self.heard.listen_to(&driver);
         driver
     }
@@ -182,21 +205,56 @@ impl Run<'_> {
 
     /// Does the operation. In here calls fail and are logged; what it leaves to the reclaimer is done in here, too.
     pub fn op<T>(&self, operation: impl FnOnce() -> T) -> T {
-        let api = self.driver().api();
         // What the set-up has left to the reclaimer.
-        while self.by_hand.step() {}
-        let before = ThreadState::of(api);
-        self.faults.iter().for_each(|fault| self.sim.faults().arm(*fault));
-        let (value, calls) = self.sim.log().during(|| {
-            let value = operation();
-            while self.by_hand.step() {}
-            value
-        });
-        self.sim.faults().disarm();
-        let after = ThreadState::of(api);
-        let window = Window { calls, before, after, created: Vec::new() };
+        self.reclaim();
+        let (mut operation, mut value) = (Some(operation), None);
+        let window =
+            self.place.perform(self, &mut || value = operation.take().map(|operation| operation()));
         assert!(self.window.replace(Some(window)).is_none(), "a body does one operation");
-        value
+        value.unwrap()
+    }
+
+    /// Another library's driver.
+    pub(super) fn library(&self) -> &Driver {
+        &self.ground.library
+    }
+
+    pub(super) fn log(&self) -> &CallLog {
+        self.ground.log()
+    }
+
+    pub(super) fn thread_state(&self) -> ThreadState {
+        ThreadState::of(self.driver().api())
+    }
+
+    /// From here on this is a forked child.
+    pub(super) fn fork(&self) {
+        self.ground.is_child.store(true, Ordering::SeqCst);
+    }
+
+    /// Does something after the operation that must work, but where nothing can be done with the driver any more.
+    pub fn finish(&self, work: impl FnOnce() -> Result<(), Error>) {
+        if !self.place.is_for_good() {
+            work().unwrap();
+        }
+    }
+
+    /// Releases what the reclaimer was left.
+    pub(super) fn reclaim(&self) {
+        while self.by_hand.step() {}
+    }
+
+    /// Does something on the calling thread, with what is to fail armed, and watches it.
+    pub(super) fn watch(&self, work: impl FnOnce()) -> Window {
+        let api = self.driver().api();
+        let before = ThreadState::of(api);
+        self.faults.iter().for_each(|fault| self.ground.faults().arm(*fault));
+        let ((), calls) = self.ground.log().during(work);
+        self.ground.faults().disarm();
+        let after = if self.place.is_over() { before.clone() } else { ThreadState::of(api) };
+        let (warnings, folded) = (self.heard.warnings(), self.driver().reports().counts().folded);
+        let folded = usize::try_from(folded).unwrap();
+        Window { calls, before, after, created: Vec::new(), warnings, folded }
     }
 
     /// Does an operation that can be done again, and keeps its error. Afterwards it is done again, with nothing failing:
@@ -210,14 +268,11 @@ impl Run<'_> {
     /// Does an operation that makes something, and keeps its error. If it fails, everything that it made is gone by then
     /// (P2), and it can be done again.
     pub fn create<T, E: Into<Error>>(&self, operation: impl Fn() -> Result<T, E>) -> Option<T> {
-        let before = self.sim.leaks();
+        let before = self.live();
         let result = self.op(&operation);
         if result.is_err() {
-            let left = self
-                .sim
-                .leaks()
-                .into_iter()
-                .filter(|leak| !before.iter().any(|b| b.raw == leak.raw));
+            let now = self.live().into_iter();
+            let left = now.filter(|leak| !before.iter().any(|b| b.raw == leak.raw));
             if let Some(window) = self.window.borrow_mut().as_mut() {
                 window.created = left.collect();
             }
@@ -251,8 +306,16 @@ impl Run<'_> {
         self.again(|| operation().map_err(Into::into));
     }
 
+    /// What is alive in the simulated driver.
+    fn live(&self) -> Vec<Leak> {
+        self.ground.sim.as_ref().map(Sim::leaks).unwrap_or_default()
+    }
+
     /// Does something with nothing failing, which must work.
     fn again(&self, operation: impl FnOnce() -> Result<(), Error>) {
+        if self.place.is_for_good() {
+            return;
+        }
         self.put_thread_back();
         if let Err(error) = operation() {
             self.unusable.replace(Some(error.to_string()));
@@ -261,7 +324,9 @@ impl Run<'_> {
 
     /// Makes the thread's state what it was before the operation, which may have told that it couldn't.
     pub(super) fn put_thread_back(&self) {
-        if let Some(window) = self.window.borrow().as_ref() {
+        if let Some(window) = self.window.borrow().as_ref()
+            && !self.place.is_for_good()
+        {
             window.before.put_back(self.driver().api());
         }
     }
@@ -283,15 +348,15 @@ impl Run<'_> {
     }
 }
 
-/// A simulated driver whose end can be seen.
+/// A driver whose end can be seen.
 struct Watched {
-    sim: Sim,
+    below: Driver,
     _alive: Arc<()>,
 }
 
 impl Watched {
     fn api(&self) -> &dyn DriverApi {
-        &self.sim
+        self.below.api()
     }
 }
 

@@ -39,14 +39,20 @@ const fn with(stream: StreamKind, current: NowCurrent) -> Situation {
     Situation { current, stream }
 }
 
+/// The plainest.
+pub(crate) const PLAIN: Situation = with(StreamKind::Created, NowCurrent::Nothing);
+
 /// Those of every operation.
 pub(crate) const USUAL: &[Situation] = &[
-    with(StreamKind::Created, NowCurrent::Nothing),
+    PLAIN,
     with(StreamKind::Created, NowCurrent::Own),
     with(StreamKind::Created, NowCurrent::OfSameDevice),
     with(StreamKind::Created, NowCurrent::OfOtherDevice),
     with(StreamKind::Created, NowCurrent::OfUnknownDevice),
 ];
+
+/// What every operation on a stream is done with as well, wherever it is done.
+pub(crate) const OF_LEGACY_STREAM: Situation = with(StreamKind::Legacy, NowCurrent::Nothing);
 
 /// Those of operations on a stream as well.
 pub(crate) const OF_STREAMS: &[Situation] = &[

@@ -20,9 +20,10 @@ cuhold_testkit::enrol! {
     }
 
     Context::borrow_raw |run| {
-        let context = run.second_device().context().as_raw();
-        // SAFETY: the device outlives the body.
-        run.create(|| unsafe { Context::borrow_raw(run.driver(), context, None) });
+        let context = run.raw_context();
+        // SAFETY: made above, and ended below.
+        drop(run.create(|| unsafe { Context::borrow_raw(run.driver(), context, None) }));
+        run.end_raw_context(context);
     }
 
     Context::new_stream |run| {

@@ -19,8 +19,9 @@ cuhold_testkit::enrol! {
 
     Driver::close |run| {
         let driver = run.new_driver();
-        drop(Device::with_driver(&driver, 0).unwrap());
-        drop(Device::with_driver(&driver, 1).unwrap());
+        for ordinal in 0..driver.device_count().unwrap() {
+            drop(Device::with_driver(&driver, ordinal).unwrap());
+        }
         drop(run.keep_or(run.op(|| driver.close())));
     }
 

@@ -40,7 +40,7 @@ cuhold_testkit::enrol! {
         let closure = move || _ = count.fetch_add(1, Ordering::Relaxed);
         // Done with: it runs, or it came back.
         let given_back = run.keep_or(run.op(|| run.stream().host_fn(closure))).err().flatten();
-        run.stream().synchronize().unwrap();
+        run.finish(|| run.stream().synchronize());
         let ran = calls.load(Ordering::Relaxed);
         assert!(ran == 0 || given_back.is_none(), "it ran, and came back");
     }
@@ -82,6 +82,7 @@ cuhold_testkit::enrol! {
     PerThreadStream::host_fn |run| {
         let stream = PerThreadStream::new(run.context());
         let _: Result<(), _> = run.keep_or(run.op(|| stream.host_fn(|| ())));
-        stream.synchronize().unwrap();
+        // The context whole: on another thread it is another stream.
+        run.finish(|| run.context().synchronize());
     }
 }

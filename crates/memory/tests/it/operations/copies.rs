@@ -39,7 +39,7 @@ cuhold_testkit::enrol! {
         let to = RefCell::new([0; 3]);
         // SAFETY: the array outlives the copy, for which the body waits below, and is borrowed by nobody.
         run.repeat(|| unsafe { buffer.as_view().read_to_ptr(to.borrow_mut().as_mut_ptr()) });
-        run.stream().synchronize().unwrap();
+        run.finish(|| run.stream().synchronize());
     }
 
     BufferViewMut::fill |run| {
@@ -68,7 +68,7 @@ cuhold_testkit::enrol! {
         let from = [1, 2, 3];
         // SAFETY: the array outlives the copy, for which the body waits below, and isn't written.
         run.repeat(|| unsafe { buffer.borrow_mut().as_view_mut().write_from_ptr(from.as_ptr()) });
-        run.stream().synchronize().unwrap();
+        run.finish(|| run.stream().synchronize());
     }
 
     BufferViewMut::copy_from |run| {

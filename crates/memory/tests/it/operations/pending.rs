@@ -15,9 +15,9 @@ fn marked(run: &Run<'_>) -> Copy {
 fn unknown(run: &Run<'_>) -> Copy {
     let mut buffer = Buffer::uninit(run.stream(), 3).unwrap();
     let denied = Fault::done_but_failed(CUresult::UNKNOWN).on(Call::cuMemcpyHtoDAsync_v2);
-    run.sim().faults().arm(denied);
+    run.faults().arm(denied);
     let refused = buffer.write_from(vec![1, 2, 3]).unwrap_err();
-    run.sim().faults().disarm();
+    run.faults().disarm();
     refused.value
 }
 

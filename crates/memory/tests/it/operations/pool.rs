@@ -82,7 +82,7 @@ cuhold_testkit::enrol! {
         let block = run.keep(run.op(|| pool.allocate(100, run.stream())));
         if let Some(block) = block {
             // SAFETY: allocated above, and nothing uses it.
-            unsafe { pool.deallocate(block, run.stream()) }.unwrap();
+            run.finish(|| unsafe { pool.deallocate(block, run.stream()) });
         }
     }
 

@@ -1,0 +1,143 @@
+//! What each operation has to keep in each place, with nothing failing by plan.
+
+use super::{
+    Enrolled,
+    check::Complaint,
+    place::Place,
+    situation::{OF_LEGACY_STREAM, PLAIN},
+    stage::{Performed, perform},
+};
+use crate::{kit, operations::Operations};
+use cuhold_driver_sys::CUresult;
+use cuhold_handles::{Error, ErrorKind};
+
+/// Does every operation in a place, and says what was broken.
+pub(super) fn broken(
+    operations: &[Enrolled],
+    place: Place,
+    documented: Option<&Operations>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for operation in operations {
+        let path = operation.path();
+        let mut captures = Vec::new();
+        let mut situations = vec![PLAIN];
+        while let Some(situation) = situations.pop() {
+            let performed = perform(operation, situation, place, &[], injected(place));
+            if performed.asks_for_stream && situation == PLAIN {
+                situations.push(OF_LEGACY_STREAM);
+            }
+            captures.extend(performed.capture);
+            let found = complaints(&path, place, &performed);
+            let excepted = EXCEPTED.iter().any(|(of, at, _)| (*of, *at) == (path.as_str(), place));
+            if excepted && found.is_empty() {
+                wrong.push(format!("{path} {place:?}: is excepted, and keeps all promises"));
+            }
+            if !excepted && !found.is_empty() {
+                let story = performed.evidence.story(&found);
+                wrong.push(format!("{path} {place:?} with {situation:?}{story}"));
+            }
+        }
+        wrong.extend(
+            documented.and_then(|documented| captured(&path, place, &captures, documented)),
+        );
+    }
+    wrong
+}
+
+/// Operations that break a promise in a place, and why they have to.
+const EXCEPTED: &[(&str, Place, &str)] = &[(
+    "Device::set_current",
+    Place::DestroyedCurrent,
+    "sets its context in the place of the destroyed one, which is what it is for: one call, whose failure leaves the \
+     former context current",
+)];
+
+/// The statuses whose every answer must be told.
+fn injected(place: Place) -> &'static [CUresult] {
+    match place {
+        Place::Lost => &[CUresult::ILLEGAL_ADDRESS],
+        Place::DestroyedCurrent => &[CUresult::CONTEXT_IS_DESTROYED],
+        _ => &[],
+    }
+}
+
+fn complaints(path: &str, place: Place, performed: &Performed) -> Vec<Complaint> {
+    let Performed { evidence, child_calls, capture, .. } = performed;
+    let told = &evidence.told;
+    let mut found = match place {
+        Place::Exiting | Place::ForkedChild => evidence.violations(),
+        Place::Lost => evidence.complaints_of_lost(),
+        _ => evidence.complaints(),
+    };
+    if !matches!(place, Place::Lost | Place::DestroyedCurrent) {
+        found.extend(told.warnings.iter().map(|warning| format!("it warned: {warning}")));
+        if told.folded > 0 {
+            found.push(format!("{} warnings were folded", told.folded));
+        }
+    }
+    let refused = told.errors.iter().filter(|error| !may_fail(error, place, *capture));
+    found.extend(refused.map(|error| format!("it failed: {error}")));
+    // A new call may be made, and is refused without reaching the driver: an end makes none.
+    if *child_calls > 0 && (path.ends_with("::drop") || path.ends_with("::close")) {
+        found.push(format!("the child made {child_calls} calls"));
+    }
+    if path.ends_with("::drop") && *capture == Some(false) {
+        found.push("a drop invalidated a foreign capture".to_owned());
+    }
+    found
+}
+
+/// Whether an operation may fail so in this place.
+fn may_fail(error: &Error, place: Place, capture: Option<bool>) -> bool {
+    match place {
+        Place::Here | Place::UnusedThread | Place::Unwinding | Place::Sink => false,
+        Place::HostFunction => error.kind() == ErrorKind::NotPermitted,
+        Place::Exiting => error.is(CUresult::DEINITIALIZED),
+        Place::ForkedChild => error.kind() == ErrorKind::Forked,
+        Place::ForeignCapture | Place::ForeignCaptureOfOtherDevice => capture == Some(false),
+        Place::DestroyedCurrent => true,
+        Place::Lost => error.is(CUresult::ILLEGAL_ADDRESS),
+    }
+}
+
+/// P11: an operation invalidates a foreign capture if, and only if, its documentation says so.
+fn captured(
+    path: &str,
+    place: Place,
+    captures: &[bool],
+    documented: &Operations,
+) -> Option<String> {
+    let operation = documented.operations.get(path)?;
+    if captures.is_empty() {
+        return None;
+    }
+    let invalidated = captures.contains(&false);
+    match (operation.invalidates_captures, invalidated) {
+        (false, true) => Some(format!(
+            "{path} invalidated a foreign capture, and its documentation doesn't say that it \"invalidates captures\""
+        )),
+        (true, false) if place == Place::ForeignCapture => {
+            Some(format!("{path} says that it \"invalidates captures\", and didn't"))
+        }
+        _ => None,
+    }
+}
+
+/// Why a place can't be had here, if so.
+pub(super) fn missing(place: Place) -> Option<&'static str> {
+    let simulated = matches!(place, Place::Exiting | Place::ForkedChild | Place::Lost);
+    if kit::on_real() && simulated {
+        return Some("needs the simulated driver");
+    }
+    if kit::on_real() && place == Place::ForeignCaptureOfOtherDevice && !has_two_devices() {
+        return Some("needs two devices");
+    }
+    None
+}
+
+fn has_two_devices() -> bool {
+    cuhold_handles::Driver::load()
+        .and_then(|driver| driver.device_count())
+        .is_ok_and(|count| count > 1)
+}

@@ -1,0 +1,226 @@
+//! One run of an operation: a driver and what stands around the body, set up before it and cleared away after it.
+
+use super::{
+    Enrolled, NowCurrent, StreamKind,
+    check::Evidence,
+    place::Place,
+    run::{Heard, Run, Window},
+    situation::Situation,
+    told::Told,
+};
+use crate::{kit, stack};
+use cuhold_driver_sim::{Sim, SimOptions};
+use cuhold_driver_sys::{CallLog, DriverApi, Fault, Faults, ffi::*, forward_driver_api};
+use cuhold_handles::{Context, ContextFlags, Device, Driver, Stream};
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// The driver of one run: a simulated one of its own, or the real one with hooks of its own.
+pub(super) struct Ground {
+    pub(super) sim: Option<Sim>,
+    pub(super) driver: Driver,
+    /// Another library's value of the same driver.
+    pub(super) library: Driver,
+    hooks: Hooks,
+    /// Whether the process is a forked child's from here on. (Of a simulated driver.)
+    pub(super) is_child: Arc<AtomicBool>,
+}
+
+/// The real driver's hooks.
+type Hooks = (Arc<CallLog>, Arc<Faults>);
+
+/// A simulated driver that becomes that of a forked child.
+struct Forking {
+    parent: Sim,
+    child: Sim,
+    is_child: Arc<AtomicBool>,
+}
+
+impl Forking {
+    fn api(&self) -> &dyn DriverApi {
+        if self.is_child.load(Ordering::SeqCst) { &self.child } else { &self.parent }
+    }
+}
+
+forward_driver_api!(Forking, |this| this.api());
+
+impl Ground {
+    pub(super) fn new(place: Place) -> Self {
+        if kit::on_real() { Self::real() } else { Self::simulated(place) }
+    }
+
+    fn simulated(place: Place) -> Self {
+        let sim = Sim::with_options(SimOptions::with_devices(2));
+        let is_child = Arc::<AtomicBool>::default();
+        let driver = if place == Place::ForkedChild {
+            let (parent, child) = (sim.clone(), sim.forked_child());
+            Driver::from_api(Forking { parent, child, is_child: Arc::clone(&is_child) })
+        } else {
+            Driver::from_api(sim.clone())
+        };
+        Self {
+            library: Driver::from_api(sim.clone()),
+            sim: Some(sim),
+            driver,
+            is_child,
+            hooks: Hooks::default(),
+        }
+    }
+
+    fn real() -> Self {
+        let library = Driver::load().unwrap_or_else(|error| panic!("no real driver: {error}"));
+        // Kept by the library's value, so that the run's own releases it cheaply.
+        drop(Device::with_driver(&library, 0).unwrap());
+        let hooks = Hooks::default();
+        let driver = library.hooked(hooks.clone());
+        Self { sim: None, driver, library, hooks, is_child: Arc::default() }
+    }
+
+    pub(super) fn log(&self) -> &CallLog {
+        self.sim.as_ref().map_or(&*self.hooks.0, Sim::log)
+    }
+
+    pub(super) fn faults(&self) -> &Faults {
+        self.sim.as_ref().map_or(&*self.hooks.1, Sim::faults)
+    }
+}
+
+/// What one run gave.
+pub(super) struct Performed {
+    pub(super) evidence: Evidence,
+    /// How many faults came about.
+    pub(super) fired: u64,
+    pub(super) asks_for_stream: bool,
+    /// Calls of a forked child.
+    pub(super) child_calls: u64,
+    /// Of a foreign thread's capture meanwhile, whether it is still valid.
+    pub(super) capture: Option<bool>,
+}
+
+/// Runs an operation once, on a driver of its own.
+pub(super) fn perform(
+    operation: &Enrolled,
+    situation: Situation,
+    place: Place,
+    faults: &[Fault],
+    injected: &[CUresult],
+) -> Performed {
+    let ground = Ground::new(place);
+    let Ground { driver, library, .. } = &ground;
+    let heard = Heard::default();
+    heard.listen_to(driver);
+    let device = Device::with_driver(driver, 0).unwrap();
+    let other = OnceCell::new();
+    let current = match situation.current {
+        NowCurrent::Nothing => None,
+        NowCurrent::Own => Some(device.context().clone()),
+        NowCurrent::OfSameDevice => Some(Context::new(&device, ContextFlags::default()).unwrap()),
+        NowCurrent::OfOtherDevice => {
+            let other = other.get_or_init(|| Device::with_driver(driver, 1).unwrap());
+            Some(other.context().clone())
+        }
+        NowCurrent::OfUnknownDevice => {
+            Some(Device::with_driver(library, 1).unwrap().context().clone())
+        }
+    };
+    if let Some(context) = &current {
+        stack::push(library.api(), context.as_raw());
+    }
+    let by_hand = driver.reclaim().run_by_hand();
+    let run = Run {
+        ground: &ground,
+        place,
+        device: &device,
+        other,
+        situation,
+        stream: stream(&device, situation.stream),
+        by_hand: &by_hand,
+        faults,
+        heard: heard.clone(),
+        stream_was_asked_for: Cell::new(false),
+        drivers: Arc::new(()),
+        window: RefCell::new(None),
+        unusable: RefCell::new(None),
+        capture: Cell::new(None),
+    };
+    (operation.body)(&run);
+    run.put_thread_back();
+    run.wait_for_new_drivers();
+    let Run { stream, other, window, unusable, stream_was_asked_for, capture, .. } = run;
+    stack::take_down(library.api());
+    drop((stream, current, by_hand, device, other));
+    let window = window.into_inner().unwrap_or_else(|| panic!("{} does nothing", operation.path()));
+    let gathered = Gathered { place, window, unusable: unusable.into_inner(), heard, injected };
+    Performed {
+        asks_for_stream: stream_was_asked_for.get(),
+        capture: capture.get(),
+        ..gathered.end(ground)
+    }
+}
+
+/// What was seen before the driver ends.
+struct Gathered<'a> {
+    place: Place,
+    window: Window,
+    unusable: Option<String>,
+    heard: Heard,
+    injected: &'a [CUresult],
+}
+
+impl Gathered<'_> {
+    /// Ends the driver, and looks at what is left.
+    fn end(self, ground: Ground) -> Performed {
+        let fired = ground.faults().fired();
+        let Ground { sim, driver, library, .. } = ground;
+        let folded = driver.reports().counts().folded;
+        let closed = driver.close().map_err(|refused| refused.error.to_string());
+        // The real one's lives as long as the process.
+        if sim.is_some() {
+            drop(library.close());
+        }
+        let mut told = Told { folded: usize::try_from(folded).unwrap(), ..self.heard.take() };
+        let Window { calls, before, after, created, warnings, folded } = self.window;
+        if self.place.is_for_good() {
+            // What came later is about the end of everything.
+            told.warnings.truncate(warnings);
+            told.folded = folded;
+        }
+        let lost = |sim: &Sim| sim.leaks().into_iter().chain(sim.gone_with_context()).collect();
+        let evidence = Evidence {
+            calls,
+            injected: self.injected.to_vec(),
+            before,
+            after,
+            told,
+            created,
+            unusable: self.unusable,
+            closed,
+            leaks: sim.as_ref().map(lost).unwrap_or_default(),
+            violations: sim.as_ref().map(Sim::violations).unwrap_or_default(),
+        };
+        Performed {
+            evidence,
+            fired,
+            asks_for_stream: false,
+            child_calls: sim.as_ref().map_or(0, Sim::calls_of_forked_child),
+            capture: None,
+        }
+    }
+}
+
+fn stream(device: &Device, kind: StreamKind) -> Stream {
+    match kind {
+        StreamKind::Legacy => device.legacy_stream(),
+        StreamKind::Created => device.new_stream().unwrap(),
+        StreamKind::Exposed => {
+            let stream = device.new_stream().unwrap();
+            let _: CUstream = stream.as_raw();
+            stream
+        }
+    }
+}

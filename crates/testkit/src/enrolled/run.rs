@@ -306,8 +306,9 @@ impl Run<'_> {
         self.again(|| operation().map_err(Into::into));
     }
 
-    /// What is alive in the simulated driver.
-    fn live(&self) -> Vec<Leak> {
+    /// What is alive in the simulated driver; of the real one it isn't known.
+    #[must_use]
+    pub fn live(&self) -> Vec<Leak> {
         self.ground.sim.as_ref().map(Sim::leaks).unwrap_or_default()
     }
 

@@ -1,18 +1,24 @@
 //! Every public operation of the crate, enrolled for the fault enumeration.
 
 /// Operations that can't be enumerated, and why.
-const EXEMPT: &[(&str, &str)] = &[];
+const EXEMPT: &[(&str, &str)] = &[
+    (
+        "Compiler::load",
+        "loads the one NVRTC of the machine, which remains loaded; tests can't fail its calls",
+    ),
+    (
+        "Program::compile",
+        "compiles with the machine's own NVRTC; `Compiler::compile` is all else that it does",
+    ),
+    (
+        "Program::compile_with",
+        "compiles with the machine's own NVRTC; `Compiler::compile` is all else that it does",
+    ),
+];
 
 /// Operations that are still to be enrolled.
-const NOT_YET: &[&str] = &[
-    "Compiler::architectures",
-    "Compiler::compile",
-    "Compiler::load",
-    "Compiler::version",
-    "Program::compile",
-    "Program::compile_with",
-    "Program::kernel",
-];
+const NOT_YET: &[&str] =
+    &["Compiler::architectures", "Compiler::compile", "Compiler::version", "Program::kernel"];
 
 #[test]
 fn every_public_operation_is_enrolled_or_exempt_exact_counts() {

@@ -20,11 +20,11 @@ fn object(run: &Run<'_>) -> UserObject {
 
 /// Gives back the references that a failed release left, with which the driver value would live on.
 fn sweep(run: &Run<'_>) {
-    let left = run.sim().leaks();
+    let left = run.live();
     for leak in left.iter().filter(|leak| leak.kind == ObjectKind::UserObject) {
         let raw = CUuserObject::from_addr(usize::try_from(leak.raw).unwrap());
         // SAFETY: *handles*: live, and its reference is nobody's any more.
-        unsafe { run.driver().calls().cuUserObjectRelease(raw, 1) }.unwrap();
+        run.finish(|| Ok(unsafe { run.driver().calls().cuUserObjectRelease(raw, 1) }?));
     }
     while run.driver().reclaim().run_by_hand().step() {}
 }

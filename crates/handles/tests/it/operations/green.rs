@@ -43,7 +43,7 @@ cuhold_testkit::enrol! {
         let taken = run.op(|| unsafe { GreenContext::from_raw(run.device(), raw) });
         if run.keep(taken).is_none() {
             // SAFETY: as above: it was left alone.
-            drop(unsafe { GreenContext::from_raw(run.device(), raw) }.unwrap());
+            run.finish(|| unsafe { GreenContext::from_raw(run.device(), raw) }.map(drop));
         }
     }
 

@@ -9,15 +9,17 @@
 
 use super::semaphore::check_stream;
 use crate::{
+    callback,
     context::Context,
     driver::Driver,
     error::{Refused, Result},
     object::ObjectKind,
+    report::{CudaWarning, Fate},
     resource::{Closed, Owned, Resource},
     scope,
     stream::Stream,
 };
-use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
+use cuhold_driver_sys::{Call, Calls, Failure, Life, ffi::*};
 use std::mem::ManuallyDrop;
 
 /// The resource behind [`GraphicsResource`].
@@ -185,6 +187,16 @@ impl MappedGraphics<'_> {
 
 impl Drop for MappedGraphics<'_> {
     fn drop(&mut self) {
+        let driver = self.resource.driver();
+        if callback::inside() {
+            // No call may be made here, and the reclaimer can't have what is only borrowed.
+            let (inlet, driver) = (driver.reclaim().inlet(), driver.clone());
+            let warning = CudaWarning::note(self.resource.0.object(), STAYS_MAPPED);
+            return inlet.defer(None, move || driver.warn(warning.with_fate(Fate::Leaked)));
+        }
+        if driver.api().life() == Life::Forked {
+            return;
+        }
         let outcome = self.unmap();
         if !outcome.is_clean() {
             let resource = &self.resource.0;
@@ -192,6 +204,8 @@ impl Drop for MappedGraphics<'_> {
         }
     }
 }
+
+const STAYS_MAPPED: &str = "it stays mapped: it can't be unmapped inside a callback of the driver";
 
 /// Which array of a mapped image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{kit, operations::Operations};
 use cuhold_driver_sys::CUresult;
-use cuhold_handles::{Error, ErrorKind};
+use cuhold_handles::{CudaWarning, Error, ErrorKind};
 
 /// Does every operation in a place, and says what was broken.
 pub(super) fn broken(
@@ -28,7 +28,8 @@ pub(super) fn broken(
                 situations.push(OF_LEGACY_STREAM);
             }
             captures.extend(performed.capture);
-            let found = complaints(&path, place, &performed);
+            let usual = perform(operation, situation, Place::Here, &[], &[]).evidence.told.errors;
+            let found = complaints(&path, place, &performed, &usual);
             let excepted = EXCEPTED.iter().any(|(of, at, _)| (*of, *at) == (path.as_str(), place));
             if excepted && found.is_empty() {
                 wrong.push(format!("{path} {place:?}: is excepted, and keeps all promises"));
@@ -62,7 +63,8 @@ fn injected(place: Place) -> &'static [CUresult] {
     }
 }
 
-fn complaints(path: &str, place: Place, performed: &Performed) -> Vec<Complaint> {
+/// `usual` are the errors that the operation gives anywhere: what the simulated driver can't do at all.
+fn complaints(path: &str, place: Place, performed: &Performed, usual: &[Error]) -> Vec<Complaint> {
     let Performed { evidence, child_calls, capture, .. } = performed;
     let told = &evidence.told;
     let mut found = match place {
@@ -71,12 +73,17 @@ fn complaints(path: &str, place: Place, performed: &Performed) -> Vec<Complaint>
         _ => evidence.complaints(),
     };
     if !matches!(place, Place::Lost | Place::DestroyedCurrent) {
-        found.extend(told.warnings.iter().map(|warning| format!("it warned: {warning}")));
+        let warnings = told.warnings.iter().filter(|warning| !may_warn(warning, place));
+        found.extend(warnings.map(|warning| format!("it warned: {warning}")));
         if told.folded > 0 {
             found.push(format!("{} warnings were folded", told.folded));
         }
     }
-    let refused = told.errors.iter().filter(|error| !may_fail(error, place, *capture));
+    let is_usual = |error: &Error| {
+        error.status().is_some() && usual.iter().any(|usual| usual.status() == error.status())
+    };
+    let refused =
+        told.errors.iter().filter(|error| !may_fail(error, place, *capture) && !is_usual(error));
     found.extend(refused.map(|error| format!("it failed: {error}")));
     // A new call may be made, and is refused without reaching the driver: an end makes none.
     if *child_calls > 0 && (path.ends_with("::drop") || path.ends_with("::close")) {
@@ -86,6 +93,12 @@ fn complaints(path: &str, place: Place, performed: &Performed) -> Vec<Complaint>
         found.push("a drop invalidated a foreign capture".to_owned());
     }
     found
+}
+
+/// Whether an operation may warn so: inside a host function of what can't be handed over, without having asked the
+/// driver.
+fn may_warn(warning: &CudaWarning, place: Place) -> bool {
+    place == Place::HostFunction && warning.call().is_none() && warning.fate().is_some()
 }
 
 /// Whether an operation may fail so in this place.

@@ -65,14 +65,14 @@ cuhold_testkit::enrol! {
     ExternalSemaphore::signal |run| {
         let semaphore = semaphore(run);
         run.repeat(|| semaphore.signal(run.stream(), 1));
-        run.stream().synchronize().unwrap();
+        run.finish(|| run.stream().synchronize());
     }
 
     ExternalSemaphore::await_signal |run| {
         let semaphore = semaphore(run);
         run.sim().signal_external_semaphore(semaphore.as_raw(), 1);
         run.repeat(|| semaphore.await_signal(run.stream(), 1));
-        run.stream().synchronize().unwrap();
+        run.finish(|| run.stream().synchronize());
     }
 
     ExternalSemaphore::close |run| {

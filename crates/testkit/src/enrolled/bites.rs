@@ -27,7 +27,7 @@ fn complaint(body: fn(&Run<'_>), faults: &[Fault]) -> String {
 }
 
 fn calls<'a>(run: &'a Run<'_>) -> Calls<'a> {
-    Calls::new(run.sim())
+    Calls::new(run.simulated())
 }
 
 fn raw_stream(run: &Run<'_>) -> CUstream {

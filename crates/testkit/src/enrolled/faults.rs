@@ -122,7 +122,7 @@ fn told(operation: &Enrolled, situation: Situation, faults: &[Fault], seen: &See
 /// Runs an operation once, on a driver of its own, and checks it.
 pub(super) fn once(operation: &Enrolled, situation: Situation, faults: &[Fault]) -> Seen {
     let injected = [FIRST, SECOND, FATAL];
-    let performed = perform(operation, situation, Place::Here, faults, &injected);
+    let performed = perform(operation, situation, Place::Here, faults, &injected).unwrap();
     let Performed { evidence, fired, asks_for_stream, .. } = performed;
     let mut complaints = Vec::new();
     let armed = faults.len();

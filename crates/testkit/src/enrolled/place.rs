@@ -121,7 +121,7 @@ impl Place {
             Self::ForeignCapture => beside_capture(run, 0, once),
             Self::ForeignCaptureOfOtherDevice => beside_capture(run, 1, once),
             Self::Exiting => run.watch(|| {
-                run.sim().begin_exit();
+                run.simulated().begin_exit();
                 once();
                 done();
             }),
@@ -131,7 +131,7 @@ impl Place {
                 done();
             }),
             Self::Lost => run.watch(|| {
-                run.sim().poison(CUresult::ILLEGAL_ADDRESS);
+                run.simulated().poison(CUresult::ILLEGAL_ADDRESS);
                 once();
                 done();
             }),

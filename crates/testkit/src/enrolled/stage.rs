@@ -102,14 +102,14 @@ pub(super) struct Performed {
     pub(super) capture: Option<bool>,
 }
 
-/// Runs an operation once, on a driver of its own.
+/// Runs an operation once, on a driver of its own; `None` where its set-up needs the simulated one, and this isn't it.
 pub(super) fn perform(
     operation: &Enrolled,
     situation: Situation,
     place: Place,
     faults: &[Fault],
     injected: &[CUresult],
-) -> Performed {
+) -> Option<Performed> {
     let ground = Ground::new(place);
     let Ground { driver, library, .. } = &ground;
     let heard = Heard::default();
@@ -154,13 +154,15 @@ pub(super) fn perform(
     let Run { stream, other, window, unusable, stream_was_asked_for, capture, .. } = run;
     stack::take_down(library.api());
     drop((stream, current, by_hand, device, other));
-    let window = window.into_inner().unwrap_or_else(|| panic!("{} does nothing", operation.path()));
+    let window = window.into_inner();
+    assert!(window.is_some() || kit::on_real(), "{} does nothing", operation.path());
+    let window = window?;
     let gathered = Gathered { place, window, unusable: unusable.into_inner(), heard, injected };
-    Performed {
+    Some(Performed {
         asks_for_stream: stream_was_asked_for.get(),
         capture: capture.get(),
         ..gathered.end(ground)
-    }
+    })
 }
 
 /// What was seen before the driver ends.

@@ -8,122 +8,122 @@ use cuhold_handles::{
 use cuhold_testkit::Run;
 use std::sync::Arc;
 
-fn memory(run: &Run<'_>) -> ExternalMemory {
-    let raw = run.sim().plant_external_memory(run.context().as_raw(), 1 << 16);
+fn memory(run: &Run<'_>) -> Option<ExternalMemory> {
+    let raw = run.sim()?.plant_external_memory(run.context().as_raw(), 1 << 16);
     // SAFETY: planted for this handle alone, in this context.
-    unsafe { ExternalMemory::from_raw(run.context(), raw) }.unwrap()
+    Some(unsafe { ExternalMemory::from_raw(run.context(), raw) }.unwrap())
 }
 
-fn semaphore(run: &Run<'_>) -> ExternalSemaphore {
-    let raw = run.sim().plant_external_semaphore(run.context().as_raw());
+fn semaphore(run: &Run<'_>) -> Option<ExternalSemaphore> {
+    let raw = run.sim()?.plant_external_semaphore(run.context().as_raw());
     // SAFETY: as above.
-    unsafe { ExternalSemaphore::from_raw(run.context(), raw) }.unwrap()
+    Some(unsafe { ExternalSemaphore::from_raw(run.context(), raw) }.unwrap())
 }
 
-fn graphics(run: &Run<'_>) -> GraphicsResource {
-    let raw = run.sim().plant_graphics_buffer(run.context().as_raw(), 64);
+fn graphics(run: &Run<'_>) -> Option<GraphicsResource> {
+    let raw = run.sim()?.plant_graphics_buffer(run.context().as_raw(), 64);
     // SAFETY: as above.
-    unsafe { GraphicsResource::from_raw(run.context(), raw) }.unwrap()
+    Some(unsafe { GraphicsResource::from_raw(run.context(), raw) }.unwrap())
 }
 
 cuhold_testkit::enrol! {
     ExternalMemory::map_buffer |run| {
-        let memory = Arc::new(memory(run));
+        let Some(memory) = memory(run).map(Arc::new) else { return };
         run.create(|| memory.map_buffer(0..4096));
     }
 
     ExternalMemory::map_mipmapped |run| {
-        let memory = Arc::new(memory(run));
+        let Some(memory) = memory(run).map(Arc::new) else { return };
         let desc = ArrayDesc::flat(16, 8, ArrayFormat::F32, 1).unwrap();
         run.create(|| memory.map_mipmapped(0, &desc, 2));
     }
 
     ExternalMemory::close |run| {
-        let memory = memory(run);
+        let Some(memory) = memory(run) else { return };
         drop(run.keep_or(run.op(|| memory.close())));
     }
 
     ExternalMemory::drop |run| {
-        let memory = memory(run);
+        let Some(memory) = memory(run) else { return };
         run.op(|| drop(memory));
     }
 
     ExternalBuffer::close |run| {
-        let buffer = Arc::new(memory(run)).map_buffer(0..4096).unwrap();
-        let memory = Arc::clone(buffer.memory());
+        let Some(memory) = memory(run).map(Arc::new) else { return };
+        let buffer = memory.map_buffer(0..4096).unwrap();
         drop(run.keep_or(run.op(|| buffer.close())));
         drop(memory);
     }
 
     ExternalBuffer::drop |run| {
-        let buffer = Arc::new(memory(run)).map_buffer(0..4096).unwrap();
-        let memory = Arc::clone(buffer.memory());
+        let Some(memory) = memory(run).map(Arc::new) else { return };
+        let buffer = memory.map_buffer(0..4096).unwrap();
         run.op(|| drop(buffer));
         drop(memory);
     }
 
     ExternalSemaphore::signal |run| {
-        let semaphore = semaphore(run);
+        let Some(semaphore) = semaphore(run) else { return };
         run.repeat(|| semaphore.signal(run.stream(), 1));
         run.finish(|| run.stream().synchronize());
     }
 
     ExternalSemaphore::await_signal |run| {
-        let semaphore = semaphore(run);
-        run.sim().signal_external_semaphore(semaphore.as_raw(), 1);
+        let (Some(semaphore), Some(sim)) = (semaphore(run), run.sim()) else { return };
+        sim.signal_external_semaphore(semaphore.as_raw(), 1);
         run.repeat(|| semaphore.await_signal(run.stream(), 1));
         run.finish(|| run.stream().synchronize());
     }
 
     ExternalSemaphore::close |run| {
-        let semaphore = semaphore(run);
+        let Some(semaphore) = semaphore(run) else { return };
         drop(run.keep_or(run.op(|| semaphore.close())));
     }
 
     ExternalSemaphore::drop |run| {
-        let semaphore = semaphore(run);
+        let Some(semaphore) = semaphore(run) else { return };
         run.op(|| drop(semaphore));
     }
 
     GraphicsResource::map |run| {
-        let mut resource = graphics(run);
+        let Some(mut resource) = graphics(run) else { return };
         if let Some(mapped) = run.keep(run.op(|| resource.map(run.stream()))) {
             drop(mapped);
         }
     }
 
     MappedGraphics::pointer |run| {
-        let mut resource = graphics(run);
+        let Some(mut resource) = graphics(run) else { return };
         let mapped = resource.map(run.stream()).unwrap();
         run.repeat(|| mapped.pointer());
     }
 
     MappedGraphics::array |run| {
-        let mut resource = graphics(run);
+        let Some(mut resource) = graphics(run) else { return };
         let mapped = resource.map(run.stream()).unwrap();
         // A buffer has no array.
         assert!(run.keep(run.op(|| mapped.array(GraphicsPlace::default()))).is_none());
     }
 
     MappedGraphics::close |run| {
-        let mut resource = graphics(run);
+        let Some(mut resource) = graphics(run) else { return };
         let mapped = resource.map(run.stream()).unwrap();
         run.keep(run.op(|| mapped.close()));
     }
 
     MappedGraphics::drop |run| {
-        let mut resource = graphics(run);
+        let Some(mut resource) = graphics(run) else { return };
         let mapped = resource.map(run.stream()).unwrap();
         run.op(|| drop(mapped));
     }
 
     GraphicsResource::close |run| {
-        let resource = graphics(run);
+        let Some(resource) = graphics(run) else { return };
         drop(run.keep_or(run.op(|| resource.close())));
     }
 
     GraphicsResource::drop |run| {
-        let resource = graphics(run);
+        let Some(resource) = graphics(run) else { return };
         run.op(|| drop(resource));
     }
 }

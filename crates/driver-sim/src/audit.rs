@@ -64,6 +64,10 @@ object_kinds! {
     DeviceMemory "device allocation";
     HostMemory "page-locked host allocation";
     HostRegistration "registered host range";
+    PhysicalAllocation "physical allocation";
+    Reservation "reserved range of addresses";
+    Mapping "mapping of physical memory";
+    ImportedMemory "allocation of another process";
     Module "module";
     Function "function";
     Library "library";
@@ -104,6 +108,8 @@ pub enum ViolationKind {
     WrongParameter,
     /// A kernel used memory of another device that its context, or its device, wasn't given access to.
     NoAccess,
+    /// Memory was freed that is in use elsewhere.
+    EarlyFree,
     /// More references were released than were held.
     OverRelease,
     /// A host function or a destructor called the driver.
@@ -130,6 +136,7 @@ impl fmt::Display for ViolationKind {
             Self::Misaligned => "misaligned address",
             Self::WrongParameter => "wrong kernel parameter",
             Self::NoAccess => "memory without access",
+            Self::EarlyFree => "early free",
             Self::OverRelease => "release of references that aren't held",
             Self::CallInsideCallback => "driver call inside a callback",
             Self::EndedBusy => "end of a green context with work in flight",

@@ -10,6 +10,8 @@
 //!
 //! Source: CUDA Driver API 13.x, "Event Management".
 
+use std::sync::{Arc, atomic::Ordering};
+
 use cuhold_driver_sys::ffi::*;
 
 use crate::{
@@ -17,6 +19,7 @@ use crate::{
     capture::CaptureId,
     context::Context,
     graph::{GraphNode, NodeKind},
+    memory::{HandleOf, SharedEvent, from_c, handle, named, to_c},
     queue::{Point, Work},
     stream::Target,
     world::{Absent, Answer, Ending, Key, Out, State, Turn},
@@ -35,6 +38,8 @@ pub(crate) struct Event {
     /// Counts records, so that the time of an older one isn't taken for the newest one's.
     serial: u64,
     pub(crate) record: Record,
+    /// Of an event between processes: what all of them see, and the number that its newest record here has there.
+    shared: Option<(Arc<SharedEvent>, u64)>,
 }
 
 /// What an event's last record was.
@@ -62,6 +67,9 @@ impl State {
         };
         if let Record::On { time_ns, .. } = &mut event.record {
             *time_ns = Some(now);
+        }
+        if let Some((shared, number)) = &event.shared {
+            shared.reach(*number);
         }
     }
 }
@@ -91,8 +99,25 @@ impl Turn<'_> {
         Err(CUresult::INVALID_HANDLE)
     }
 
-    /// The point that an event's last record stands for; `None` if there is nothing to wait for.
+    /// Whether another process recorded the event behind work that isn't done. An event that its process destroyed is
+    /// used all the same, which is a violation.
+    fn waits_for_another(&mut self, event: Key<Event>) -> Result<bool, CUresult> {
+        let process = self.state.memory.process;
+        let Some((shared, mine)) = &self.event_data(event)?.shared else { return Ok(false) };
+        let waits = shared.waits_for_another(*mine);
+        if shared.process != process && shared.destroyed.load(Ordering::Relaxed) {
+            let object = Some((ObjectKind::Event, event.raw() as u64));
+            self.violate(ViolationKind::UseAfterDestroy, object, "the exporting process ended it");
+        }
+        Ok(waits)
+    }
+
+    /// The point that an event's last record stands for; `None` if there is nothing to wait for. What another process
+    /// has to do first can't be waited for.
     pub(crate) fn event_point(&mut self, event: Key<Event>) -> Result<Option<Point>, CUresult> {
+        if self.waits_for_another(event)? {
+            return Err(CUresult::MISSING);
+        }
         match self.event_data(event)?.record.clone() {
             Record::Never => Ok(None),
             Record::On { point, .. } => Ok(Some(point)),
@@ -107,6 +132,9 @@ impl Turn<'_> {
         let data = self.event_data(event)?;
         data.serial += 1;
         let serial = data.serial;
+        if let Some((shared, number)) = &mut data.shared {
+            *number = shared.record();
+        }
         let (point, at_once) =
             self.state.queues.submit(target.queue, Work::Record { event, serial }, &[]);
         self.event_data(event)?.record = Record::On { point, time_ns: None };
@@ -126,7 +154,7 @@ pub(crate) fn create(turn: &mut Turn<'_>, out: Out<CUevent>, flags: c_uint) -> A
         return Err(CUresult::INVALID_VALUE);
     }
     let site = turn.site;
-    let event = Event { context, flags, serial: 0, record: Record::Never };
+    let event = Event { context, flags, serial: 0, record: Record::Never, shared: None };
     out.write(CUevent::from_addr(turn.state.events.insert(site, event).raw()));
     Ok(())
 }
@@ -140,7 +168,14 @@ pub(crate) fn destroy(turn: &mut Turn<'_>, event: CUevent) -> Answer {
     turn.not_lost()?;
     let key = turn.event(event)?;
     let site = turn.site;
-    turn.state.events.remove(key, site, Ending::Destroyed);
+    let ended = turn.state.events.remove(key, site, Ending::Destroyed);
+    let process = turn.state.memory.process;
+    if let Some((shared, _)) = ended.and_then(|event| event.shared)
+        && shared.process == process
+    {
+        shared.destroyed.store(true, Ordering::Relaxed);
+        turn.state.memory.exchange.withdraw_event((process, key.id()));
+    }
     Ok(())
 }
 
@@ -158,6 +193,7 @@ pub(crate) fn record_with_flags(
     let target = turn.stream(stream)?;
     turn.same_context(event, target.context)?;
     turn.not_lost()?;
+    turn.waits_for_another(event)?;
     match flags {
         0 => {}
         EXTERNAL if turn.is_capturing(target) => {
@@ -176,6 +212,10 @@ pub(crate) fn record_with_flags(
 pub(crate) fn query(turn: &mut Turn<'_>, event: CUevent) -> Answer {
     let event = turn.event(event)?;
     turn.not_lost()?;
+    if turn.waits_for_another(event)? {
+        turn.check_capture()?;
+        return Err(CUresult::NOT_READY);
+    }
     let point = turn.event_point(event)?;
     turn.check_capture()?;
     let Some(point) = point.filter(|point| !turn.state.queues.is_reached(*point)) else {
@@ -234,44 +274,59 @@ fn to_milliseconds(from: u64, to: u64) -> f32 {
     (sign * distance as f64 / 1e6) as f32
 }
 
-/// Refuses what [`ipc_handle`] gave out: an event can't be opened in the process that made it (measured), and the
-/// simulator is one process.
+/// Opens an event of another process; the process that made it can't (measured).
 pub(crate) fn open_ipc_handle(
     turn: &mut Turn<'_>,
-    event: Out<CUevent>,
+    out: Out<CUevent>,
     handle: CUipcEventHandle,
 ) -> Answer {
-    event.required()?;
-    turn.current()?;
+    let out = out.required()?;
+    let context = turn.current()?;
     turn.not_lost()?;
-    let given = turn.state.events.iter().any(|(key, event)| {
-        event.flags & INTERPROCESS != 0 && ipc_bytes(key.id()) == handle.reserved
-    });
-    Err(if given { CUresult::INVALID_CONTEXT } else { CUresult::INVALID_VALUE })
+    let number = named(HandleOf::Event, &from_c(handle.reserved));
+    let shared = number.and_then(|number| turn.state.memory.exchange.event(number));
+    let shared = shared.ok_or(CUresult::INVALID_VALUE)?;
+    if shared.process == turn.state.memory.process {
+        return Err(CUresult::INVALID_CONTEXT);
+    }
+    let (site, flags) = (turn.site, TIMING_OFF | INTERPROCESS);
+    let shared = Some((shared, 0));
+    let event = Event { context, flags, serial: 0, record: Record::Never, shared };
+    out.write(CUevent::from_addr(turn.state.events.insert(site, event).raw()));
+    Ok(())
 }
 
 /// A handle for another process.
 pub(crate) fn ipc_handle(
     turn: &mut Turn<'_>,
-    handle: Out<CUipcEventHandle>,
+    out: Out<CUipcEventHandle>,
     event: CUevent,
 ) -> Answer {
-    let handle = handle.required()?;
+    let out = out.required()?;
     let event = turn.event(event)?;
     turn.not_lost()?;
-    if turn.event_data(event)?.flags & INTERPROCESS == 0 {
+    let process = turn.state.memory.process;
+    let data = turn.event_data(event)?;
+    let is_own = data.shared.as_ref().is_none_or(|(shared, _)| shared.process == process);
+    if data.flags & INTERPROCESS == 0 || !is_own {
         return Err(CUresult::INVALID_HANDLE);
     }
-    handle.write(CUipcEventHandle { reserved: ipc_bytes(event.id()) });
-    Ok(())
-}
-
-fn ipc_bytes(id: u64) -> [c_char; 64] {
-    let mut bytes = [0; 64];
-    for (to, from) in bytes.iter_mut().zip(id.to_ne_bytes()) {
-        *to = c_char::from_ne_bytes([from]);
+    let number = (process, event.id());
+    if data.shared.is_none() {
+        let shared = Arc::new(SharedEvent { process, ..SharedEvent::default() });
+        let mut mine = 0;
+        if let Record::On { time_ns, .. } = data.record {
+            // What was recorded before is seen from now on.
+            mine = shared.record();
+            if time_ns.is_some() {
+                shared.reach(mine);
+            }
+        }
+        data.shared = Some((Arc::clone(&shared), mine));
+        turn.state.memory.exchange.export_event(number, shared);
     }
-    bytes
+    out.write(CUipcEventHandle { reserved: to_c(handle(HandleOf::Event, number)) });
+    Ok(())
 }
 
 /// Makes later work of the stream wait for what the event's last record stands for *now*.
@@ -290,6 +345,9 @@ pub(crate) fn stream_wait(
     }
     if external {
         return turn.enqueue(target, NodeKind::EventWait, Work::Marker);
+    }
+    if turn.waits_for_another(event)? {
+        return Err(CUresult::MISSING);
     }
     match turn.event_data(event)?.record.clone() {
         Record::Never => turn.capture_usable(target).map(|_capturing| ()),

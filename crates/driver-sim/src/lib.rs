@@ -23,8 +23,9 @@
 //! - Time: a clock moves a microsecond with each piece of work, and as it is told.
 //! - What the real driver does on a stale handle: it may crash or take it for another object. [`SimOptions`] can make
 //!   handles be reused; a stale one then names the new object, as there.
-//! - Other processes: what is exported for them can't be opened.
-//! - Virtual memory; graphs with memory or external event nodes can't be made executable.
+//! - The order of work between processes: [`Sim::other_process`] opens what this one exports, but waiting there for work
+//!   of here that isn't done answers *missing*.
+//! - Physical memory of hosts; graphs with memory or external event nodes can't be made executable.
 //! - What a linker does: linked PTX is PTX again, put together.
 //! - What kernels sample from textures.
 //! - Other APIs: what comes from them is planted, as by [`Sim::plant_external_memory`].

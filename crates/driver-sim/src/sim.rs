@@ -12,6 +12,7 @@ use cuhold_driver_sys::{
 use crate::{
     audit::{CallSite, Leak, ObjectKind, Violation},
     code::{KernelCode, KernelFault, KernelLaunch},
+    memory::Exchange,
     options::SimOptions,
     world::{SIMULATED, World},
 };
@@ -92,7 +93,28 @@ impl Sim {
     /// A driver set up so.
     #[must_use]
     pub fn with_options(options: SimOptions) -> Self {
-        let world = World::new(options);
+        Self::of_process(options, Exchange::default())
+    }
+
+    /// Another process on the same machine, set up so: a driver of its own, which can open and import what this one
+    /// exports, and the other way round. Device memory is counted for each process by itself.
+    ///
+    /// # Examples
+    /// ```
+    /// use cuhold_driver_sim::{Sim, SimOptions};
+    ///
+    /// let here = Sim::new();
+    /// let there = here.other_process(SimOptions::default());
+    /// # drop(there);
+    /// ```
+    #[must_use]
+    pub fn other_process(&self, options: SimOptions) -> Self {
+        let exchange = self.shared.world.state().memory.exchange.clone();
+        Self::of_process(options, exchange)
+    }
+
+    fn of_process(options: SimOptions, exchange: Exchange) -> Self {
+        let world = World::new(options, exchange);
         let (log, faults) = (Arc::new(CallLog::new()), Arc::new(Faults::new()));
         let hooked = Hooked::new(world.clone(), (Arc::clone(&log), Arc::clone(&faults)));
         let shared = Shared { world, hooked, log, faults, forked: Forked::default() };
@@ -187,13 +209,17 @@ impl Sim {
     /// The violations so far, oldest first; of very many the first ten thousand.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
-        self.shared.world.state().violations.clone()
+        let mut state = self.shared.world.state();
+        state.collect_early_frees();
+        state.violations.clone()
     }
 
     /// The same, and forgets them.
     #[must_use]
     pub fn take_violations(&self) -> Vec<Violation> {
-        std::mem::take(&mut self.shared.world.state().violations)
+        let mut state = self.shared.world.state();
+        state.collect_early_frees();
+        std::mem::take(&mut state.violations)
     }
 
     /// Everything that was made and not ended: live objects, retained primary contexts, contexts on the stacks of

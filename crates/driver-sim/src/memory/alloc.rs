@@ -137,7 +137,9 @@ pub(crate) fn free(turn: &mut Turn<'_>, address: CUdeviceptr) -> Answer {
         | Origin::Registered(_)
         | Origin::Module(..)
         | Origin::Graph(_)
-        | Origin::Behind(_) => Err(CUresult::INVALID_VALUE),
+        | Origin::Behind(_)
+        | Origin::Mapped
+        | Origin::Imported(_) => Err(CUresult::INVALID_VALUE),
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use parking_lot::Mutex;
+
 /// What a byte reads as before it was written.
 pub(crate) const UNCLEARED: u8 = 0xa5;
 
@@ -64,6 +66,29 @@ impl Bytes {
     #[cfg(test)]
     fn resident_bytes(&self) -> usize {
         self.pages.values().map(|p| p.len()).sum()
+    }
+}
+
+/// The bytes of memory that several allocations are: mappings of the same physical memory, memory that another process
+/// opened. Locked for one access only.
+#[derive(Debug)]
+pub(crate) struct SharedBytes(Mutex<Bytes>);
+
+impl SharedBytes {
+    pub(crate) const fn new(size_bytes: usize) -> Self {
+        Self::of(Bytes::new(size_bytes))
+    }
+
+    pub(crate) const fn of(bytes: Bytes) -> Self {
+        Self(Mutex::new(bytes))
+    }
+
+    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
+        self.0.lock().read(offset, out);
+    }
+
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        self.0.lock().write(offset, bytes);
     }
 }
 

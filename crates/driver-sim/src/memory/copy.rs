@@ -162,6 +162,7 @@ impl Memory {
         let Some(found) = self.space.containing(side.address) else { return Err(Refusal::Value) };
         let usable = match found.origin {
             Origin::Graph(_) => asker.captured,
+            Origin::Mapped => self.mapping_is_usable(found.base, asker.current_device),
             Origin::Pool(_) => asker.current_device.is_none_or(|d| self.may_reach(d, side.address)),
             _ => true,
         };

@@ -62,20 +62,23 @@ impl State {
     fn may_access(&mut self, access: KernelAccess, address: u64) -> Result<(), CUresult> {
         let Some(found) = self.memory.space.containing(address) else { return Ok(()) };
         let there = found.device == access.device || found.is_on_host();
-        let granted = there
-            || match found.origin {
-                Origin::Pool(pool) => {
-                    let granted = self.memory.pool(pool).map(|pool| {
-                        pool.access(Location::Device(access.device)) == Access::ReadWrite
-                    });
-                    granted == Some(true)
-                }
-                origin => {
-                    let peers = self.contexts.get(access.context).map(|context| &context.peers);
-                    let owner = origin.owner();
-                    peers.is_some_and(|peers| peers.iter().any(|peer| Some(*peer) == owner))
-                }
-            };
+        let granted = match found.origin {
+            // Its own device, too, has access only if it was given.
+            Origin::Mapped => self.memory.mapping_is_usable(found.base, Some(access.device)),
+            _ if there => true,
+            Origin::Pool(pool) => {
+                let granted = self
+                    .memory
+                    .pool(pool)
+                    .map(|pool| pool.access(Location::Device(access.device)) == Access::ReadWrite);
+                granted == Some(true)
+            }
+            origin => {
+                let peers = self.contexts.get(access.context).map(|context| &context.peers);
+                let owner = origin.owner();
+                peers.is_some_and(|peers| peers.iter().any(|peer| Some(*peer) == owner))
+            }
+        };
         if granted {
             return Ok(());
         }

@@ -3,9 +3,9 @@
 //! ```text
 //!   space.rs    every allocation by address, with its bytes        bytes.rs, host.rs   the bytes themselves
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
-//!   advice.rs   what managed pages were advised
+//!   advice.rs   what managed pages were advised                   share.rs, file.rs   what processes share
 //!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, boxed.rs, fill.rs, managed.rs, range.rs,
-//!   value.rs, attribute.rs                                         the driver's functions
+//!   value.rs, attribute.rs, physical.rs, mapping.rs, ipc.rs, pool_share.rs          the driver's functions
 //! ```
 //!
 //! This file joins them: [`Memory`] is the one place where an allocation, its pool and its device meet.
@@ -16,20 +16,32 @@ mod attribute;
 mod boxed;
 mod bytes;
 mod copy;
+mod file;
 mod fill;
 mod host;
+mod ipc;
 mod kernel;
 mod managed;
+mod mapping;
 mod ordered;
 mod page_locked;
+mod physical;
 mod pool;
+mod pool_share;
 mod pools;
 mod range;
+mod share;
 mod space;
 mod transfer;
 mod value;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use cuhold_driver_sys::{CUresult, Call};
 
@@ -43,18 +55,26 @@ pub(crate) use self::{
         fill_2d_d8, fill_2d_d16, fill_2d_d32, fill_async_d8, fill_async_d16, fill_async_d32,
         fill_d8, fill_d32,
     },
+    ipc::{ipc_close, ipc_handle, ipc_open},
     kernel::KernelAccess,
     managed::{advise, advise_v2, attach, prefetch, prefetch_v2},
+    mapping::{access, map, reservation_free, reserve, set_access, unmap},
     ordered::{allocate_async, allocate_from_pool, free_async},
     page_locked::{
         allocate_host, device_pointer, free_host, host_alloc, host_flags, register, unregister,
     },
+    physical::{
+        granularity, physical_create, physical_export, physical_import, physical_properties,
+        physical_release, physical_retain,
+    },
+    pool_share::{pool_export, pool_export_pointer, pool_import, pool_import_pointer},
     pools::{
         device_default_pool, device_pool, device_set_pool, location_default_pool, location_pool,
         location_set_pool, pool_access, pool_attribute, pool_create, pool_destroy, pool_set_access,
         pool_set_attribute, pool_trim,
     },
     range::{range_attribute, range_attributes},
+    share::{Exchange, HandleOf, SharedEvent, from_c, handle, named, to_c},
     space::{Misplaced, Origin},
     transfer::{
         copy, copy_async, copy_peer_async, device_to_device, device_to_device_async,
@@ -63,6 +83,9 @@ pub(crate) use self::{
     value::{Await, batch, wait_32, wait_64, write_32, write_64},
 };
 use self::{
+    ipc::Opened,
+    mapping::Reservation,
+    physical::Physical,
     pool::{Location, Pool},
     space::{Allocation, Request, Space},
 };
@@ -87,6 +110,8 @@ struct DeviceMemory {
     total_bytes: u64,
     /// What allocations outside of pools take.
     taken_bytes: u64,
+    /// What physical memory takes.
+    physical_bytes: Arc<AtomicU64>,
     default_pool: Key<Pool>,
     current_pool: Key<Pool>,
 }
@@ -101,10 +126,20 @@ pub(crate) struct Memory {
     devices: Vec<DeviceMemory>,
     /// Page-locked memory of contexts that ended: the program may still hold its address, so it stays.
     kept: Vec<Allocation>,
+    physical: Table<Physical>,
+    /// Reserved addresses, by their beginning.
+    reservations: BTreeMap<u64, Reservation>,
+    /// Memory of other processes, by its address here.
+    opened: BTreeMap<u64, Opened>,
+    /// What was freed although it was in use elsewhere, until the violations are read.
+    pub(crate) freed_early: Vec<Violation>,
+    /// What is shared with other processes, and this one's number among them.
+    pub(crate) exchange: Exchange,
+    pub(crate) process: u64,
 }
 
 impl Memory {
-    pub(crate) fn new(options: &SimOptions) -> Self {
+    pub(crate) fn new(options: &SimOptions, exchange: Exchange) -> Self {
         let made = CallSite::new(0, Call::cuInit, std::thread::current().id());
         let mut pools = Table::new(ObjectKind::Pool, options.reuse_handles);
         let devices = options.devices.iter().enumerate().map(|(index, device)| {
@@ -114,13 +149,26 @@ impl Memory {
             DeviceMemory {
                 total_bytes: device.memory_bytes as u64,
                 taken_bytes: 0,
+                physical_bytes: Arc::default(),
                 default_pool,
                 current_pool: default_pool,
             }
         });
         let devices = devices.collect();
         let space = Space::new(options.reuse_handles);
-        Self { space, pools, dying: BTreeMap::new(), devices, kept: Vec::new() }
+        Self {
+            space,
+            pools,
+            dying: BTreeMap::new(),
+            devices,
+            kept: Vec::new(),
+            physical: Table::new(ObjectKind::PhysicalAllocation, options.reuse_handles),
+            reservations: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            freed_early: Vec::new(),
+            process: exchange.join(),
+            exchange,
+        }
     }
 
     /// What is allocated and wasn't freed. Memory whose free was enqueued was, and a module's or a graph's isn't the
@@ -138,7 +186,11 @@ impl Memory {
             let key = usize::try_from(leak.raw).ok().and_then(|raw| self.pools.find(raw));
             key.and_then(|key| self.pools.get(key)).is_some_and(|pool| !pool.is_default)
         });
-        allocations.chain(pools)
+        let reservations = self
+            .reservations
+            .iter()
+            .map(|(base, found)| Leak::new(ObjectKind::Reservation, *base, found.made));
+        allocations.chain(pools).chain(self.physical.leaks()).chain(reservations)
     }
 
     /// What was allocated and not freed when its context ended and took it along.
@@ -158,7 +210,9 @@ impl Memory {
             .filter(|pool| pool.location == Location::Device(device))
             .map(Pool::reserved_bytes)
             .sum();
-        memory.total_bytes.saturating_sub(memory.taken_bytes).saturating_sub(pools)
+        let physical = memory.physical_bytes.load(Ordering::Relaxed);
+        let free = memory.total_bytes.saturating_sub(memory.taken_bytes).saturating_sub(pools);
+        free.saturating_sub(physical)
     }
 
     fn all_pools(&self) -> impl Iterator<Item = &Pool> {
@@ -176,6 +230,8 @@ impl Memory {
     /// How many of the pools' addresses a pool takes, in bytes.
     fn window_bytes(&self, pool: &Pool) -> u64 {
         match pool.location {
+            // Those are the exporter's.
+            _ if pool.imported.is_some() => 0,
             Location::Device(_) if pool.size_max_bytes != 0 => pool.size_max_bytes,
             Location::Device(device) => {
                 self.devices.get(device).map_or(0, |d| d.total_bytes.saturating_mul(2))
@@ -306,6 +362,22 @@ impl Memory {
             let span = removed.size_bytes.checked_next_multiple_of(GRANULE_BYTES).unwrap_or(0);
             device.taken_bytes = device.taken_bytes.saturating_sub(span);
         }
+        if let Some(exported) = &removed.exported {
+            self.exchange.withdraw_memory((self.process, removed.id));
+            if exported.opens.load(Ordering::Relaxed) > 0 {
+                self.freed_early.push(Violation {
+                    kind: ViolationKind::EarlyFree,
+                    object: Some((removed.origin.kind(), base)),
+                    calls: vec![removed.made, by],
+                    note: "another process has it open",
+                });
+            }
+        }
+        if let Some((_, of)) = &removed.import {
+            of.opens.fetch_sub(1, Ordering::Relaxed);
+        }
+        // Memory of another process is no longer open here.
+        drop(self.opened.remove(&base));
         Some(removed)
     }
 

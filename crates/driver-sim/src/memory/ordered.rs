@@ -66,7 +66,8 @@ fn allocate(
         out.write(0);
         return Ok(());
     }
-    let location = turn.state.memory.pool(pool).ok_or(CUresult::INVALID_VALUE)?.location;
+    let found = turn.state.memory.pool(pool).filter(|pool| pool.imported.is_none());
+    let location = found.ok_or(CUresult::INVALID_VALUE)?.location;
     let device = match location {
         Location::Device(device) => device,
         Location::Host | Location::HostNuma(_) => turn.device_of(target)?,

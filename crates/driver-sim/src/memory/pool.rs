@@ -61,6 +61,10 @@ pub(crate) struct Pool {
     pub(crate) size_max_bytes: u64,
     /// A device's default pool can't be destroyed.
     pub(crate) is_default: bool,
+    /// Whether it may be exported as a file.
+    pub(crate) is_shareable: bool,
+    /// Of a pool that was imported: the exporting process, and the number of the pool's key there.
+    pub(crate) imported: Option<(u64, u64)>,
     threshold: u64,
     /// The three reuse settings, as set.
     reuse: [i32; 3],
@@ -88,6 +92,8 @@ impl Pool {
             location,
             size_max_bytes,
             is_default: false,
+            is_shareable: false,
+            imported: None,
             threshold: 0,
             reuse: [1; 3],
             used: Gauge::default(),
@@ -143,6 +149,11 @@ impl Pool {
         self.used.set(self.used.current + size_bytes);
         self.outstanding += 1;
         Ok(())
+    }
+
+    /// Memory of the pool was imported: the exporter counts it, here it only keeps the pool.
+    pub(crate) const fn import_memory(&mut self) {
+        self.outstanding += 1;
     }
 
     /// A free was enqueued on `stream`.

@@ -20,13 +20,13 @@ impl Turn<'_> {
         self.find(|state| &state.memory.pools, raw.addr(), CUresult::INVALID_VALUE)
     }
 
-    fn pool_data(&mut self, key: Key<Pool>) -> Result<&mut Pool, CUresult> {
+    pub(super) fn pool_data(&mut self, key: Key<Pool>) -> Result<&mut Pool, CUresult> {
         self.state.memory.pool_mut(key).ok_or(CUresult::INVALID_VALUE)
     }
 }
 
 /// A location as the simulator keeps it; `None` for what it doesn't have.
-fn location_of(location: CUmemLocation) -> Option<Location> {
+pub(super) fn location_of(location: CUmemLocation) -> Option<Location> {
     // SAFETY: each view of the union is a plain number, of which any bytes are one.
     let id = unsafe { location.__bindgen_anon_1.id };
     match location.type_ {
@@ -63,7 +63,8 @@ pub(crate) fn pool_create(
         return Err(CUresult::INVALID_VALUE);
     }
     let made = turn.site;
-    let pool = Pool::new(location, properties.maxSize as u64);
+    let mut pool = Pool::new(location, properties.maxSize as u64);
+    pool.is_shareable = handle_types & 1 != 0;
     let key = turn.state.memory.add_pool(pool, made)?;
     out.write(CUmemoryPool::from_addr(key.raw()));
     Ok(())
@@ -97,7 +98,11 @@ pub(crate) fn pool_attribute(
     let value = value.required()?;
     let key = turn.pool(pool)?;
     turn.check_capture()?;
-    match turn.pool_data(key)?.attribute(attribute)? {
+    let found = turn.pool_data(key)?;
+    if found.imported.is_some() {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    match found.attribute(attribute)? {
         // SAFETY: *pointers*: the caller gave room for an attribute of this type.
         Value::Int(setting) => unsafe { value.as_ptr().cast::<c_int>().write_unaligned(setting) },
         // SAFETY: as above.
@@ -157,7 +162,7 @@ pub(crate) fn pool_set_access(
     turn.pool_data(key)?.set_access(&list, devices)
 }
 
-fn access_of(flags: CUmemAccess_flags) -> Result<Access, CUresult> {
+pub(super) fn access_of(flags: CUmemAccess_flags) -> Result<Access, CUresult> {
     match flags {
         CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE => Ok(Access::None),
         CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ => Ok(Access::Read),
@@ -267,7 +272,8 @@ pub(crate) fn device_set_pool(turn: &mut Turn<'_>, device: CUdevice, pool: CUmem
     let index = turn.state.device_index(device)?;
     let key = turn.pool(pool)?;
     turn.check_capture()?;
-    if turn.pool_data(key)?.location != Location::Device(index) {
+    let found = turn.pool_data(key)?;
+    if found.location != Location::Device(index) || found.imported.is_some() {
         return Err(CUresult::INVALID_VALUE);
     }
     if let Some(memory) = turn.state.memory.devices.get_mut(index) {

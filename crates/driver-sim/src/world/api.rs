@@ -254,6 +254,9 @@ simulated! {
         address: CUdeviceptr);
     memory::attributes = cuPointerGetAttributes(count: c_uint, attributes: *mut CUpointer_attribute,
         data: *mut *mut c_void, address: CUdeviceptr);
+    memory::ipc_handle = cuIpcGetMemHandle(out: *mut CUipcMemHandle, address: CUdeviceptr);
+    memory::ipc_open = cuIpcOpenMemHandle_v2(out: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint);
+    memory::ipc_close = cuIpcCloseMemHandle(address: CUdeviceptr);
     memory::set_attribute = cuPointerSetAttribute(value: *const c_void, attribute: CUpointer_attribute,
         address: CUdeviceptr);
 
@@ -267,6 +270,13 @@ simulated! {
     memory::free_async = cuMemFreeAsync(address: CUdeviceptr, stream: CUstream);
     memory::pool_create = cuMemPoolCreate(out: *mut CUmemoryPool, properties: *const CUmemPoolProps);
     memory::pool_destroy = cuMemPoolDestroy(pool: CUmemoryPool);
+    memory::pool_export = cuMemPoolExportToShareableHandle(out: *mut c_void, pool: CUmemoryPool,
+        kind: CUmemAllocationHandleType, flags: c_ulonglong);
+    memory::pool_import = cuMemPoolImportFromShareableHandle(out: *mut CUmemoryPool, file: *mut c_void,
+        kind: CUmemAllocationHandleType, flags: c_ulonglong);
+    memory::pool_export_pointer = cuMemPoolExportPointer(out: *mut CUmemPoolPtrExportData, address: CUdeviceptr);
+    memory::pool_import_pointer = cuMemPoolImportPointer(out: *mut CUdeviceptr, pool: CUmemoryPool,
+        data: *mut CUmemPoolPtrExportData);
     memory::pool_trim = cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize);
     memory::pool_set_attribute = cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute,
         value: *mut c_void);
@@ -341,6 +351,29 @@ simulated! {
         index: c_uint, level: c_uint);
 
     // Copies and fills
+    // Virtual memory
+    memory::reserve = cuMemAddressReserve(out: *mut CUdeviceptr, size: usize, alignment: usize, hint: CUdeviceptr,
+        flags: c_ulonglong);
+    memory::reservation_free = cuMemAddressFree(start: CUdeviceptr, size: usize);
+    memory::physical_create = cuMemCreate(out: *mut CUmemGenericAllocationHandle, size: usize,
+        properties: *const CUmemAllocationProp, flags: c_ulonglong);
+    memory::physical_release = cuMemRelease(handle: CUmemGenericAllocationHandle);
+    memory::map = cuMemMap(start: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle,
+        flags: c_ulonglong);
+    memory::unmap = cuMemUnmap(start: CUdeviceptr, size: usize);
+    memory::set_access = cuMemSetAccess(start: CUdeviceptr, size: usize, list: *const CUmemAccessDesc, count: usize);
+    memory::access = cuMemGetAccess(flags: *mut c_ulonglong, location: *const CUmemLocation, address: CUdeviceptr);
+    memory::physical_export = cuMemExportToShareableHandle(out: *mut c_void, handle: CUmemGenericAllocationHandle,
+        kind: CUmemAllocationHandleType, flags: c_ulonglong);
+    memory::physical_import = cuMemImportFromShareableHandle(out: *mut CUmemGenericAllocationHandle, file: *mut c_void,
+        kind: CUmemAllocationHandleType);
+    memory::granularity = cuMemGetAllocationGranularity(out: *mut usize, properties: *const CUmemAllocationProp,
+        option: CUmemAllocationGranularity_flags);
+    memory::physical_properties = cuMemGetAllocationPropertiesFromHandle(out: *mut CUmemAllocationProp,
+        handle: CUmemGenericAllocationHandle);
+    memory::physical_retain = cuMemRetainAllocationHandle(out: *mut CUmemGenericAllocationHandle, address: *mut c_void);
+
+    // Copies
     memory::copy = cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, count: usize);
     memory::host_to_device = cuMemcpyHtoD_v2(dst: CUdeviceptr, src: *const c_void, count: usize);
     memory::device_to_host = cuMemcpyDtoH_v2(dst: *mut c_void, src: CUdeviceptr, count: usize);

@@ -39,6 +39,7 @@ pub(crate) use thread::Threads;
 use crate::{
     audit::{CallSite, ObjectKind, Violation, ViolationKind},
     context::Context,
+    memory::Exchange,
     options::SimOptions,
 };
 
@@ -58,9 +59,9 @@ struct Inner {
 }
 
 impl World {
-    pub(crate) fn new(options: SimOptions) -> Self {
+    pub(crate) fn new(options: SimOptions, exchange: Exchange) -> Self {
         Self(Arc::new(Inner {
-            state: Mutex::new(State::new(options)),
+            state: Mutex::new(State::new(options, exchange)),
             progress: Condvar::new(),
             exiting: AtomicBool::new(false),
         }))

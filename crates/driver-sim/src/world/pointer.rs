@@ -202,7 +202,7 @@ as_they_are! {
     CUdevice_attribute CUdevice_P2PAttribute CUexecAffinityType CUlimit CUfunc_cache CUstreamCaptureMode
     CUfunction_attribute CUpointer_attribute CUmemPool_attribute CUgraphMem_attribute CUmemAllocationType CUmemAllocationHandleType
     CUhostFn CUlogsCallback CUlogsCallbackHandle CUmem_advise CUmem_range_attribute CUstreamCallback CUoccupancyB2DSize CUstreamAttrID
-    CUipcEventHandle CUipcMemHandle CUmemLocation
+    CUipcEventHandle CUipcMemHandle CUmemLocation CUmemAllocationGranularity_flags
     CUgreenCtx CUdevResourceDesc CUdevResourceType CUgraphExec CUlinkState CUjitInputType
     CUarray CUmipmappedArray CUexternalMemory CUexternalSemaphore CUgraphicsResource CUarray_format
 }

@@ -17,7 +17,7 @@ use crate::{
     graph::{Graph, GraphExec, GraphNode, UserObject},
     green::{Desc, GreenContext},
     log::Log,
-    memory::Memory,
+    memory::{Exchange, Memory},
     options::SimOptions,
     queue::Queues,
     stream::Stream,
@@ -105,7 +105,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(options: SimOptions) -> Self {
+    pub(crate) fn new(options: SimOptions, exchange: Exchange) -> Self {
         let reuse = options.reuse_handles;
         let devices: Vec<Device> = options.devices.iter().cloned().map(Device::new).collect();
         Self {
@@ -131,7 +131,7 @@ impl State {
             greens: Table::new(ObjectKind::GreenContext, reuse),
             descs: Table::new(ObjectKind::ResourceDesc, false),
             splits: 0,
-            memory: Memory::new(&options),
+            memory: Memory::new(&options, exchange),
             arrays: Arrays::new(reuse),
             textures: Textures::default(),
             external: External::new(reuse),
@@ -174,6 +174,13 @@ impl State {
             self.violations.push(violation);
         } else {
             self.violations_dropped += 1;
+        }
+    }
+
+    /// Takes what was freed early among the violations.
+    pub(crate) fn collect_early_frees(&mut self) {
+        for violation in std::mem::take(&mut self.memory.freed_early) {
+            self.violate(violation);
         }
     }
 

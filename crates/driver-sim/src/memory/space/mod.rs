@@ -9,13 +9,15 @@
 
 #![expect(unsafe_code, reason = "page-locked memory is reached at its host address")]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     advice::Advised,
-    bytes::Bytes,
+    bytes::{Bytes, SharedBytes},
     host::{self, HostBlock},
-    pool::Pool,
+    physical::PhysicalData,
+    pool::{Access, Pool},
+    share::{ExportedMemory, Number},
 };
 use crate::{
     audit::{CallSite, ObjectKind},
@@ -52,6 +54,10 @@ pub(crate) enum Origin {
     Behind(Key<Context>),
     /// A variable of a loaded module.
     Module(Key<Context>, Key<Module>),
+    /// Physical memory, mapped.
+    Mapped,
+    /// Memory of another process, opened in this context.
+    Imported(Key<Context>),
 }
 
 impl Origin {
@@ -63,8 +69,9 @@ impl Origin {
             | Self::Host(owner, _)
             | Self::Registered(owner)
             | Self::Behind(owner)
-            | Self::Module(owner, _) => Some(owner),
-            Self::Pool(_) | Self::Graph(_) => None,
+            | Self::Module(owner, _)
+            | Self::Imported(owner) => Some(owner),
+            Self::Pool(_) | Self::Graph(_) | Self::Mapped => None,
         }
     }
 
@@ -73,6 +80,8 @@ impl Origin {
         match self {
             Self::Host(..) => ObjectKind::HostMemory,
             Self::Registered(_) => ObjectKind::HostRegistration,
+            Self::Mapped => ObjectKind::Mapping,
+            Self::Imported(_) => ObjectKind::ImportedMemory,
             _ => ObjectKind::DeviceMemory,
         }
     }
@@ -81,6 +90,8 @@ impl Origin {
 #[derive(Debug)]
 enum Storage {
     Device(Bytes),
+    /// Device memory that other allocations, or another process, are as well.
+    Shared(Arc<SharedBytes>),
     /// Owned host memory at the allocation's own address; kept for its `Drop`.
     Host(#[expect(dead_code, reason = "given back when the allocation goes")] HostBlock),
     /// The caller's own host memory, registered.
@@ -103,6 +114,14 @@ pub(crate) struct Allocation {
     pub(crate) advised: Advised,
     /// The call that enqueued a stream-ordered free: the memory may still be in use, but new uses are over.
     pub(crate) free_enqueued: Option<CallSite>,
+    /// Of a mapping: what is mapped, and the handle's value that it was mapped by.
+    pub(crate) physical: Option<(usize, Arc<PhysicalData>)>,
+    /// Of a mapping: what which device may do.
+    pub(crate) access: BTreeMap<usize, Access>,
+    /// What other processes open.
+    pub(crate) exported: Option<Arc<ExportedMemory>>,
+    /// Of another process's pool: whose memory it is.
+    pub(crate) import: Option<(Number, Arc<ExportedMemory>)>,
     storage: Storage,
 }
 
@@ -191,14 +210,36 @@ impl Space {
         let size_bytes = usize::try_from(request.size_bytes).ok()?;
         let base = match self.idle.get_mut(&span).and_then(Vec::pop) {
             Some(base) => base,
-            None => {
-                let base = self.next_address;
-                self.next_address = base.checked_add(span)?.checked_add(GUARD_BYTES)?;
-                base
-            }
+            None => self.take_addresses(span, 0)?,
         };
         self.insert(base, request, Storage::Device(Bytes::new(size_bytes)));
         Some(base)
+    }
+
+    /// Takes addresses that were never given out, at a multiple of `alignment`, a power of two or 0; `None` if the
+    /// address space is full.
+    pub(crate) fn take_addresses(&mut self, size_bytes: u64, alignment: u64) -> Option<u64> {
+        let base = self.next_address.checked_next_multiple_of(alignment.max(GUARD_BYTES))?;
+        self.next_address = base.checked_add(span(size_bytes)?)?.checked_add(GUARD_BYTES)?;
+        Some(base)
+    }
+
+    /// Puts memory at addresses that were taken before, and where nothing is.
+    pub(crate) fn add_shared(&mut self, base: u64, request: Request, bytes: Arc<SharedBytes>) {
+        self.insert(base, request, Storage::Shared(bytes));
+    }
+
+    /// The bytes of the device memory at `base`, to be those of other allocations as well; `None` for other memory.
+    pub(crate) fn share(&mut self, base: u64) -> Option<Arc<SharedBytes>> {
+        let found = self.live.get_mut(&base)?;
+        if let Storage::Device(bytes) = &mut found.storage {
+            let bytes = std::mem::replace(bytes, Bytes::new(0));
+            found.storage = Storage::Shared(Arc::new(SharedBytes::of(bytes)));
+        }
+        match &found.storage {
+            Storage::Shared(bytes) => Some(Arc::clone(bytes)),
+            Storage::Device(_) | Storage::Host(_) | Storage::Foreign => None,
+        }
     }
 
     /// Allocates page-locked or managed host memory and returns its address; `None` if the host has none to give.
@@ -235,6 +276,10 @@ impl Space {
                 sync_memops: false,
                 advised: Advised::default(),
                 free_enqueued: None,
+                physical: None,
+                access: BTreeMap::new(),
+                exported: None,
+                import: None,
                 storage,
             },
         );
@@ -335,6 +380,7 @@ impl Space {
         let allocation = self.usable(address, out.len())?;
         match &allocation.storage {
             Storage::Device(bytes) => bytes.read(offset(allocation, address), out),
+            Storage::Shared(bytes) => bytes.read(offset(allocation, address), out),
             // SAFETY: the range lies in a live host allocation (`usable`): a block of our own, or what
             // `add_registered` was promised. That the program doesn't touch it meanwhile is CUDA's rule for memory
             // that queued work uses, promised to each `DriverApi` call.
@@ -354,6 +400,7 @@ impl Space {
         let at = offset(allocation, address);
         match &mut allocation.storage {
             Storage::Device(stored) => stored.write(at, bytes),
+            Storage::Shared(stored) => stored.write(at, bytes),
             // SAFETY: as in `read`.
             Storage::Host(_) | Storage::Foreign => unsafe {
                 host::write(host_address(address), bytes);

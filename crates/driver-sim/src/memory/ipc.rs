@@ -1,0 +1,133 @@
+//! Memory between processes, through handles of 64 bytes.
+//!
+//! Memory is opened in another process of the machine ([`Sim::other_process`](crate::Sim::other_process)); the process
+//! that exported it can't open it (measured). Freeing what is open elsewhere is a violation: there it still is used.
+//!
+//! Source: CUDA Driver API 13.x, "Memory Management".
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use cuhold_driver_sys::ffi::*;
+
+use super::{
+    Memory,
+    share::{ExportedMemory, HandleOf, Number, from_c, handle, named, to_c},
+    space::{Origin, Request},
+};
+use crate::{
+    context::Context,
+    world::{Answer, Ending, Key, Out, Turn},
+};
+
+/// The one flag that opening memory takes, and must be given.
+const LAZY: c_uint = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS.0;
+
+/// Memory of another process, open in one context.
+#[derive(Debug)]
+pub(super) struct Opened {
+    number: Number,
+    of: Arc<ExportedMemory>,
+    context: Key<Context>,
+    /// How often it was opened.
+    times: u64,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.of.opens.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Memory {
+    /// Exports the allocation at `base`; once more gives the same.
+    pub(super) fn export(&mut self, base: u64, pool: Option<u64>) -> Result<Number, CUresult> {
+        let process = self.process;
+        let bytes = self.space.share(base).ok_or(CUresult::INVALID_VALUE)?;
+        let found = self.space.at_mut(base).ok_or(CUresult::INVALID_VALUE)?;
+        let number = (process, found.id);
+        if found.exported.is_none() {
+            let (size_bytes, opens) = (found.size_bytes, AtomicU64::new(0));
+            let exported = Arc::new(ExportedMemory { bytes, size_bytes, process, opens, pool });
+            found.exported = Some(Arc::clone(&exported));
+            self.exchange.export_memory(number, exported);
+        }
+        Ok(number)
+    }
+}
+
+/// The handle of an allocation, also from an address inside it (measured).
+pub(crate) fn ipc_handle(
+    turn: &mut Turn<'_>,
+    out: Out<CUipcMemHandle>,
+    address: CUdeviceptr,
+) -> Answer {
+    let out = out.required()?;
+    turn.current()?;
+    turn.not_lost()?;
+    let found = turn.state.memory.space.containing(address);
+    let found = found.filter(|found| matches!(found.origin, Origin::Device(_)));
+    let base = found.filter(|found| found.free_enqueued.is_none()).map(|found| found.base);
+    let number = turn.state.memory.export(base.ok_or(CUresult::INVALID_VALUE)?, None)?;
+    out.write(CUipcMemHandle { reserved: to_c(handle(HandleOf::Memory, number)) });
+    Ok(())
+}
+
+pub(crate) fn ipc_open(
+    turn: &mut Turn<'_>,
+    out: Out<CUdeviceptr>,
+    handle: CUipcMemHandle,
+    flags: c_uint,
+) -> Answer {
+    let out = out.required()?;
+    let (context, device) = turn.allocating_context()?;
+    if flags != LAZY {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let number = named(HandleOf::Memory, &from_c(handle.reserved));
+    let number = number.ok_or(CUresult::INVALID_VALUE)?;
+    let made = turn.site;
+    let memory = &mut turn.state.memory;
+    let exported = memory.exchange.memory(number).ok_or(CUresult::INVALID_VALUE)?;
+    if exported.process == memory.process {
+        return Err(CUresult::INVALID_CONTEXT);
+    }
+    let is_it = |opened: &Opened| opened.number == number && opened.context == context;
+    if let Some((base, opened)) = memory.opened.iter_mut().find(|(_, opened)| is_it(opened)) {
+        opened.times += 1;
+        out.write(*base);
+        return Ok(());
+    }
+    let size_bytes = exported.size_bytes;
+    let base = memory.space.take_addresses(size_bytes, 0).ok_or(CUresult::OUT_OF_MEMORY)?;
+    let origin = Origin::Imported(context);
+    let request = Request { size_bytes, origin, device, made };
+    memory.space.add_shared(base, request, Arc::clone(&exported.bytes));
+    exported.opens.fetch_add(1, Ordering::Relaxed);
+    memory.opened.insert(base, Opened { number, of: exported, context, times: 1 });
+    out.write(base);
+    Ok(())
+}
+
+/// Closes what was opened: it goes with the last close.
+pub(crate) fn ipc_close(turn: &mut Turn<'_>, address: CUdeviceptr) -> Answer {
+    turn.not_lost()?;
+    turn.check_capture()?;
+    let by = turn.site;
+    let memory = &mut turn.state.memory;
+    let Some(opened) = memory.opened.get_mut(&address) else {
+        return match memory.space.freed_base(address) {
+            Some(freed) if matches!(freed.origin, Origin::Imported(_)) => {
+                Err(turn.refuse_free(address))
+            }
+            _ => Err(CUresult::INVALID_VALUE),
+        };
+    };
+    opened.times -= 1;
+    if opened.times == 0 {
+        drop(memory.remove(address, by, Ending::Destroyed));
+    }
+    Ok(())
+}

@@ -118,6 +118,11 @@ impl Turn<'_> {
         if self.waits_for_another(event)? {
             return Err(CUresult::MISSING);
         }
+        self.own_point(event)
+    }
+
+    /// The same, for an event that no other process has to reach first.
+    fn own_point(&mut self, event: Key<Event>) -> Result<Option<Point>, CUresult> {
         match self.event_data(event)?.record.clone() {
             Record::Never => Ok(None),
             Record::On { point, .. } => Ok(Some(point)),
@@ -216,7 +221,7 @@ pub(crate) fn query(turn: &mut Turn<'_>, event: CUevent) -> Answer {
         turn.check_capture()?;
         return Err(CUresult::NOT_READY);
     }
-    let point = turn.event_point(event)?;
+    let point = turn.own_point(event)?;
     turn.check_capture()?;
     let Some(point) = point.filter(|point| !turn.state.queues.is_reached(*point)) else {
         return Ok(());

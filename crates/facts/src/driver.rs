@@ -10,7 +10,12 @@ use cuhold_driver_sys::{
     ffi::{CUfunction, c_void},
 };
 
-use crate::ctx::Subject;
+use parking_lot::Mutex;
+
+use crate::{
+    ctx::{Ctx, Subject},
+    export::Export,
+};
 
 /// A simulated driver on which nothing was called yet.
 pub(crate) fn simulated() -> Subject {
@@ -18,8 +23,16 @@ pub(crate) fn simulated() -> Subject {
     options.symbols = Some(entry_point);
     let sim = Sim::with_options(options);
     register_kernels(&sim);
-    let watched = sim.clone();
-    Subject::checked(Arc::new(sim), move || watched.violations().len())
+    let (watched, machine) = (sim.clone(), sim.clone());
+    // The other process lives as long as the machine: what it exports is still there when it is opened.
+    let others = Mutex::new(Vec::new());
+    let beside = move |what: Export| {
+        let other = machine.other_process(SimOptions::default());
+        let handle = what.make(&Ctx::new(Subject::new(Arc::new(other.clone())), None, false));
+        others.lock().push(other);
+        handle.ok()
+    };
+    Subject::checked(Arc::new(sim), move || watched.violations().len()).beside(beside)
 }
 
 /// What the kernels of [`KERNELS`](crate::image::KERNELS) do, for the simulated driver.

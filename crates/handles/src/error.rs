@@ -22,6 +22,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// A call of the driver or of a compiler answered a status.
     Driver,
+    /// A call of the operating system failed.
+    System,
     /// The driver lacks a function that the operation needs; the text names it and the CUDA version that brought it.
     Missing,
     /// An argument is refused before the driver is asked: out of its bounds, or an object of another driver.
@@ -50,6 +52,27 @@ pub enum Status {
     Nvvm(nvvmResult),
     /// Of nvJitLink.
     NvJitLink(nvJitLinkResult),
+    /// Of the operating system.
+    Errno(Errno),
+}
+
+/// What the operating system answered: a number of `errno`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "a number of the system's")]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// That of the last call which failed on this thread.
+    pub(crate) fn last() -> Self {
+        Self(std::io::Error::last_os_error().raw_os_error().unwrap_or_default())
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The system's own words, which end with the number.
+        fmt::Display::fmt(&std::io::Error::from_raw_os_error(self.0), f)
+    }
 }
 
 /// The call that answered a status.
@@ -64,6 +87,8 @@ pub enum AnyCall {
     Nvvm(NvvmCall),
     /// Of nvJitLink.
     NvJitLink(NvJitLinkCall),
+    /// Of the operating system, by its name.
+    System(&'static str),
 }
 
 impl fmt::Display for AnyCall {
@@ -73,6 +98,7 @@ impl fmt::Display for AnyCall {
             Self::Nvrtc(call) => fmt::Display::fmt(call, f),
             Self::Nvvm(call) => fmt::Display::fmt(call, f),
             Self::NvJitLink(call) => fmt::Display::fmt(call, f),
+            Self::System(call) => f.write_str(call),
         }
     }
 }
@@ -216,6 +242,15 @@ impl Error {
         let mut full = Full::of(kind, Cow::Borrowed(""));
         full.call = Some(AnyCall::NvJitLink(failure.call));
         full.status = Some(Status::NvJitLink(failure.status));
+        Self::full(full)
+    }
+
+    /// A call of the operating system failed.
+    #[must_use]
+    pub fn system(call: &'static str, errno: Errno) -> Self {
+        let mut full = Full::of(ErrorKind::System, Cow::Borrowed(""));
+        full.call = Some(AnyCall::System(call));
+        full.status = Some(Status::Errno(errno));
         Self::full(full)
     }
 
@@ -506,6 +541,7 @@ fn write_failure(f: &mut fmt::Formatter<'_>, call: AnyCall, status: Status) -> f
         (call, Status::Nvvm(status)) => write_other(f, call, status, status.description()),
         (call, Status::NvJitLink(status)) => write_other(f, call, status, status.description()),
         (call, Status::Driver(status)) => write!(f, "{call} failed with {status}"),
+        (call, Status::Errno(errno)) => write!(f, "{call} failed: {errno}"),
     }
 }
 

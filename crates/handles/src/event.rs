@@ -7,7 +7,7 @@
 use crate::{
     context::Context,
     driver::Driver,
-    error::{Refused, Result},
+    error::{Error, Refused, Result},
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource, not_null},
 };
@@ -18,20 +18,30 @@ use std::{fmt, sync::atomic::Ordering};
 #[derive(Debug)]
 pub(crate) struct EventRes;
 
+/// What an event refers to, and which kind of event it is.
+#[derive(Debug)]
+pub(crate) struct EventDeps {
+    pub(crate) context: Context,
+    pub(crate) kind: ObjectKind,
+}
+
 // SAFETY: *ends*: `cuEventDestroy`. *Dependencies*: an event refers to its context.
 unsafe impl Resource for EventRes {
     type Raw = CUevent;
-    type Deps = Context;
+    type Deps = EventDeps;
     const KIND: ObjectKind = ObjectKind::Event;
     const DESTROY: Option<Call> = Some(Call::cuEventDestroy_v2);
 
-    fn driver(deps: &Context) -> &Driver {
-        deps.driver()
+    fn driver(deps: &EventDeps) -> &Driver {
+        deps.context.driver()
     }
-    fn context(deps: &Context) -> CUcontext {
-        deps.as_raw()
+    fn context(deps: &EventDeps) -> CUcontext {
+        deps.context.as_raw()
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: CUevent, _: &Context) -> Result<(), Failure> {
+    fn kind(deps: &EventDeps) -> ObjectKind {
+        deps.kind
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: CUevent, _: &EventDeps) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuEventDestroy_v2(raw) }
     }
@@ -39,6 +49,8 @@ unsafe impl Resource for EventRes {
 
 /// Bit of the state word: others may record the event, or it was recorded on a stream that others may capture.
 const EXPOSED: u32 = 1;
+/// Bit of the state word: the event was made by others, so that only the driver knows of which kind it is.
+const RAW: u32 = 2;
 
 /// How an event is made. The default has no timing, which is cheaper, and spins in [`Event::synchronize`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,6 +60,8 @@ pub struct EventOptions {
     pub timing: bool,
     /// Whether a thread that waits for it blocks instead of spinning.
     pub blocking_sync: bool,
+    /// Whether other processes can open it, which excludes timing.
+    pub interprocess: bool,
 }
 
 impl EventOptions {
@@ -68,10 +82,26 @@ impl EventOptions {
         self
     }
 
+    /// Other processes can open it: [`Event::export`].
+    #[must_use]
+    pub fn interprocess() -> Self {
+        Self { interprocess: true, ..Self::default() }
+    }
+
+    fn kind(self) -> ObjectKind {
+        match (self.interprocess, self.blocking_sync) {
+            (true, _) => ObjectKind::InterprocessEvent,
+            (false, true) => ObjectKind::BlockingEvent,
+            (false, false) => ObjectKind::Event,
+        }
+    }
+
     fn flags(self) -> u32 {
+        let interprocess =
+            if self.interprocess { CUevent_flags::CU_EVENT_INTERPROCESS.0 } else { 0 };
         let timing = if self.timing { 0 } else { CUevent_flags::CU_EVENT_DISABLE_TIMING.0 };
         let blocking = if self.blocking_sync { CUevent_flags::CU_EVENT_BLOCKING_SYNC.0 } else { 0 };
-        timing | blocking
+        timing | blocking | interprocess
     }
 }
 
@@ -91,7 +121,7 @@ impl EventOptions {
 /// # Ok::<(), cuhold_handles::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Event(Handle<EventRes>);
+pub struct Event(pub(crate) Handle<EventRes>);
 
 impl Event {
     /// Makes an event in the context.
@@ -99,16 +129,21 @@ impl Event {
     /// Calls `cuEventCreate`; `cuEventDestroy` where it is undone.
     ///
     /// # Errors
-    /// The call's failure, or that of making the context current and the caller's again.
+    /// Timing together with interprocess is refused; the call's failure, or that of making the context current and the
+    /// caller's again.
     #[doc(alias = "cuEventCreate")]
     pub fn with_options(context: &Context, options: EventOptions) -> Result<Self> {
-        let make = |calls: Calls<'_>, _: &Context| {
+        if options.timing && options.interprocess {
+            return Err(Error::argument("options: an event between processes has no timing"));
+        }
+        let make = |calls: Calls<'_>, _: &EventDeps| {
             let mut raw = CUevent::NULL;
             // SAFETY: *pointers*: `raw` is a live local.
             unsafe { calls.cuEventCreate(&raw mut raw, options.flags()) }?;
             Ok(raw)
         };
-        Ok(Self(Handle::create(Call::cuEventCreate, context.clone(), make)?))
+        let deps = EventDeps { context: context.clone(), kind: options.kind() };
+        Ok(Self(Handle::create(Call::cuEventCreate, deps, make)?))
     }
 
     /// Takes over an event that the caller created.
@@ -121,7 +156,7 @@ impl Event {
     /// # Safety
     /// `raw` is a live event of this context that nobody else ends.
     pub unsafe fn from_raw(context: &Context, raw: CUevent) -> Result<Self> {
-        Ok(Self::exposed(Handle::own(not_null(raw, "event")?, context.clone())))
+        Ok(Self::exposed(Handle::own(not_null(raw, "event")?, plain(context))))
     }
 
     /// Refers to an event that somebody else ends; `owner` is kept alive as long.
@@ -138,13 +173,18 @@ impl Event {
         raw: CUevent,
         owner: Option<Owner>,
     ) -> Result<Self> {
-        Ok(Self::exposed(Handle::borrow(not_null(raw, "event")?, context.clone(), owner)))
+        Ok(Self::exposed(Handle::borrow(not_null(raw, "event")?, plain(context), owner)))
     }
 
     fn exposed(handle: Handle<EventRes>) -> Self {
         let event = Self(handle);
-        event.expose();
+        event.0.state().fetch_or(EXPOSED | RAW, Ordering::Relaxed);
         event
+    }
+
+    /// Whether the event was made by others.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.0.state().load(Ordering::Relaxed) & RAW != 0
     }
 
     /// From here on the event may stand for work of a capture.
@@ -188,7 +228,7 @@ impl Event {
     /// Calls nothing.
     #[must_use]
     pub fn context(&self) -> &Context {
-        self.0.deps()
+        &self.0.deps().context
     }
 
     /// Whether the work marked by the last record is done; also true for an event that was never recorded.
@@ -267,6 +307,11 @@ impl Event {
     pub fn into_raw(self) -> Result<CUevent, Self> {
         self.0.into_raw().map_err(Self)
     }
+}
+
+/// What a raw event refers to.
+fn plain(context: &Context) -> EventDeps {
+    EventDeps { context: context.clone(), kind: ObjectKind::Event }
 }
 
 impl fmt::Debug for Event {

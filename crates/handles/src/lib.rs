@@ -14,8 +14,8 @@
 //! Start reading at `stream/mod.rs` (the usual object), then `resource.rs` (how objects end), `scope/mod.rs` (how
 //! contexts are switched) and `report/mod.rs` (where failures go that can't be returned).
 //!
-//! What this crate does not do: it allocates no memory (`cuhold-memory`), builds no graphs (`cuhold-graph`), compiles
-//! nothing (`cuhold`).
+//! What this crate does not do: it allocates no stream-ordered memory and copies none (`cuhold-memory`), builds no graphs
+//! node by node (`cuhold-graph`), compiles nothing (`cuhold`).
 
 // In front, so that the modules behind it see the macro.
 #[macro_use]
@@ -28,6 +28,8 @@ pub mod callback;
 mod compiler;
 mod context;
 mod current;
+#[cfg(unix)]
+mod descriptor;
 mod device;
 mod driver;
 mod error;
@@ -39,12 +41,14 @@ mod graph;
 mod green;
 mod hint;
 mod image;
+mod interprocess;
 mod keep;
 mod kernel;
 mod launch;
 mod library;
 mod link;
 mod make;
+mod memory;
 mod module;
 mod object;
 #[doc(hidden)]
@@ -64,9 +68,11 @@ pub use compiler::{NvJitLink, NvJitLinkInput, NvrtcProgram, NvvmProgram};
 pub use context::{Context, ContextFlags};
 pub use cuhold_driver_sys as driver_sys;
 pub use current::Current;
+#[cfg(unix)]
+pub use descriptor::FileDescriptor;
 pub use device::{Device, Retention};
 pub use driver::{Driver, Verified};
-pub use error::{AnyCall, Error, ErrorKind, Note, Refused, Result, Status};
+pub use error::{AnyCall, Errno, Error, ErrorKind, Note, Refused, Result, Status};
 pub use event::{Event, EventOptions};
 pub use external::{
     ExternalBuffer, ExternalMemory, ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore,
@@ -75,11 +81,19 @@ pub use external::{
 pub use graph::{Graph, GraphExec, UserObject};
 pub use green::{GreenContext, SmResource, SmSplit};
 pub use image::Image;
+pub use interprocess::{EventHandle, ExportedEvent};
 pub use keep::KeepAlive;
 pub use kernel::Kernel;
 pub use launch::{KernelArg, KernelArgs, LaunchConfig, Parameter, Parameters};
 pub use library::Library;
 pub use link::{LinkInput, LinkOptions, LinkState};
+#[doc(hidden)]
+pub use memory::Users;
+pub use memory::{
+    Access, Attach, BorrowedMemory, DeviceMemory, ImportedMemory, ManagedMemory, MappedMemory,
+    Mapping, MemoryHandle, PhysicalAllocation, PhysicalOptions, RegisterOptions, RegisteredMemory,
+    Reservation, ReservationOptions,
+};
 pub use module::{Function, Module};
 pub use object::{Object, ObjectKind};
 pub use reclaim::{ByHand, Reclaim};

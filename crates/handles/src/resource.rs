@@ -25,9 +25,10 @@ use crate::{
     callback,
     driver::Driver,
     error::{Error, Refused, Result},
+    memory::Users,
     object::{Object, ObjectKind},
     reclaim::{self, Record, Recorded},
-    report::{CudaWarning, foreign},
+    report::{CudaWarning, Fate, foreign},
     scope::{self, Outcome},
 };
 use cuhold_driver_sys::{CUresult, Call, Calls, Failure, Life, Waits, ffi::CUcontext, mutant};
@@ -76,6 +77,13 @@ impl Raw for u64 {
     }
 }
 
+/// Addresses on devices, and the handles that C declares as numbers.
+impl Raw for u64 {
+    fn addr(self) -> u64 {
+        self
+    }
+}
+
 /// A kind of driver object: what it refers to, which call ends it, and what that call's columns are.
 ///
 /// # Safety
@@ -111,6 +119,24 @@ pub unsafe trait Resource: Sized + Send + Sync + 'static {
         Ok(())
     }
 
+    /// What it is called where its type has objects of several kinds.
+    #[must_use]
+    fn kind(_: &Self::Deps) -> ObjectKind {
+        Self::KIND
+    }
+
+    /// The streams that use the object and that its end doesn't wait for, where it keeps those.
+    #[must_use]
+    fn users(_: &Self::Deps) -> Option<&Users> {
+        None
+    }
+
+    /// What became of the object, where its end failed and it knows more than the failure says.
+    #[must_use]
+    fn fate(_: &Self::Deps, fate: Fate) -> Fate {
+        fate
+    }
+
     /// Ends the object.
     ///
     /// # Errors
@@ -130,6 +156,8 @@ pub unsafe trait Resource: Sized + Send + Sync + 'static {
 
 const BORROWED: u32 = 1;
 const ENDED: u32 = 2;
+/// Work that isn't known to be done may use it: what it kept alive is never let go of.
+const IN_USE: u32 = 4;
 
 /// One object: its list record first, so that a pointer to the block is a pointer to the record.
 #[repr(C)]
@@ -173,12 +201,30 @@ impl<R: Resource> Block<R> {
     }
 
     fn object(&self) -> Object {
-        Object { kind: R::KIND, raw: self.raw.addr(), id: self.id }
+        Object { kind: R::kind(&self.deps), raw: self.raw.addr(), id: self.id }
     }
 
     /// The call that is to end the object, if there is one to make.
     fn ending(&self) -> Option<Call> {
         R::DESTROY.filter(|_| !self.has(BORROWED | ENDED))
+    }
+
+    /// The streams that have to be waited for first: where there is something to end, or an owner to let go of.
+    fn users(&self) -> Option<&Users> {
+        let ends = self.ending().is_some() || self.owner.is_some();
+        R::users(&self.deps).filter(|users| ends && !users.is_empty())
+    }
+
+    /// Waits for the streams that use the object. `false`: it isn't known that they are done, which was told; nothing is
+    /// ended then, and nothing let go of (P7).
+    #[cold]
+    fn settle_users(&self) -> bool {
+        let Some(users) = self.users() else { return true };
+        let settled = users.wait(self.object(), self.driver());
+        if !settled {
+            self.flags.fetch_or(ENDED | IN_USE, Ordering::Relaxed);
+        }
+        settled
     }
 
     /// Makes the destroying call, unless there is none to make.
@@ -207,7 +253,10 @@ impl<R: Resource> Drop for Block<R> {
     /// Lets go of what the object kept alive. The destroy was made before, by [`end`] or [`close`].
     fn drop(&mut self) {
         // SAFETY: taken once: this is the drop, and nothing reads the field afterwards.
-        if let Some(owner) = unsafe { ManuallyDrop::take(&mut self.owner) }
+        let owner = unsafe { ManuallyDrop::take(&mut self.owner) };
+        if self.has(IN_USE) {
+            let _: ManuallyDrop<Option<Box<Owner>>> = ManuallyDrop::new(owner);
+        } else if let Some(owner) = owner
             && let Err(caught) = foreign::drop_caught(owner)
         {
             let owner = Object { kind: ObjectKind::Owner, ..self.object() };
@@ -229,7 +278,8 @@ unsafe impl<R: Resource> Recorded for Block<R> {
     unsafe fn worker(record: NonNull<Record>) -> Option<usize> {
         // SAFETY: *first field*: the record is the front of a live block.
         let block = unsafe { record.cast::<Self>().as_ref() };
-        (R::waits() && block.ending().is_some()).then(|| R::waits_for(&block.deps).addr())
+        let waits = (R::waits() && block.ending().is_some()) || block.users().is_some();
+        waits.then(|| R::waits_for(&block.deps).addr())
     }
 }
 
@@ -243,13 +293,20 @@ fn let_go<R: Resource>(arc: Arc<Block<R>>) {
 fn end<R: Resource>(last: UniqueArc<Block<R>>) {
     let ending = last.ending();
     let inside = callback::inside() && !mutant::is_out("callback");
-    let may_be_forked = (ending.is_some() || inside) && !mutant::is_out("fork-drop");
+    let used = last.users().is_some();
+    let may_be_forked = (ending.is_some() || inside || used) && !mutant::is_out("fork-drop");
     if may_be_forked && last.driver().api().life() == Life::Forked {
         return drop(last);
     }
-    let waits = ending.is_some() && R::waits() && !reclaim::may_wait_here();
+    let waits = ((ending.is_some() && R::waits()) || used) && !reclaim::may_wait_here();
+    if used && waits && !inside {
+        mark_users(&last);
+    }
     if inside || (waits && !mutant::is_out("waiting")) {
         return hand_over(last);
+    }
+    if used && !last.settle_users() {
+        return drop(last);
     }
     let Some(call) = ending else { return drop(last) };
     let outcome = last.destroy();
@@ -260,16 +317,24 @@ fn end<R: Resource>(last: UniqueArc<Block<R>>) {
 }
 
 #[cold]
+fn mark_users<R: Resource>(last: &UniqueArc<Block<R>>) {
+    if let Some(users) = last.users() {
+        users.mark(last.object(), last.driver());
+    }
+}
+
+#[cold]
 fn ended_badly<R: Resource>(last: UniqueArc<Block<R>>, outcome: Outcome, call: Call) {
     let elsewhere = !reclaim::on_thread() && !mutant::is_out("foreign-callback");
     if elsewhere && last.was_in_callback(&outcome) {
         return hand_over(last);
     }
     let (driver, object) = (last.driver().clone(), last.object());
+    let fate = R::fate(&last.deps, outcome.fate());
     // What the object kept alive goes before anybody is told: a sink may look.
     drop(last);
     if !mutant::is_out("report") {
-        outcome.warn(&driver, object, call);
+        outcome.warn_to(object, call, fate, &mut |warning| driver.warn(warning));
     }
     lost(&driver, object, &outcome);
 }
@@ -424,6 +489,11 @@ fn close<R: Resource>(
 ) -> Result<Closed, Refused<Option<UniqueArc<Block<R>>>>> {
     let driver = block.driver().clone();
     if let Err(error) = driver.check_callable() {
+        return Err(Refused::new(error, Some(block)));
+    }
+    if let Some(users) = block.users()
+        && let Err(error) = users.wait_here(&driver)
+    {
         return Err(Refused::new(error, Some(block)));
     }
     if block.has(BORROWED) {

@@ -29,9 +29,11 @@ mod model_memory;
 mod page_locked;
 mod pointer;
 mod pool;
+mod process;
 mod random;
 mod stream;
 mod value;
+mod virtual_memory;
 
 #[test]
 fn no_file_of_tests_is_forgotten() {

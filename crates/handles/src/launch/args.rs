@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "defines what may be handed to a kernel")]
 
-use crate::{driver::Driver, error::Result};
+use crate::{driver::Driver, error::Result, stream::StreamRef};
 use bytemuck::NoUninit;
 use std::ffi::c_void;
 
@@ -22,6 +22,15 @@ pub unsafe trait KernelArg {
     /// # Errors
     /// [`ErrorKind::Argument`](crate::ErrorKind::Argument) for an object of another driver.
     fn repr(&self, driver: &Driver) -> Result<Self::Repr>;
+
+    /// Told after a launch that may have been queued on this stream: memory remembers who uses it.
+    ///
+    /// # Errors
+    /// It couldn't be remembered; the launch stands.
+    #[inline]
+    fn used_on(&self, _: StreamRef<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 // SAFETY: a plain value is its own parameter.
@@ -48,6 +57,15 @@ pub unsafe trait KernelArgs {
         driver: &Driver,
         use_them: impl FnOnce(&mut [*mut c_void], &[usize]) -> Result<T>,
     ) -> Result<T>;
+
+    /// Tells each argument that a launch may have been queued on this stream.
+    ///
+    /// # Errors
+    /// The first that couldn't remember it, after all were told.
+    #[inline]
+    fn used_on(&self, _: StreamRef<'_>) -> Result<()> {
+        Ok(())
+    }
 }
 
 // SAFETY: no argument, no pointer.
@@ -77,6 +95,13 @@ macro_rules! tuples {
                     &mut [$((&raw mut values.$index).cast::<c_void>()),+],
                     &[$(size_of::<$name::Repr>()),+],
                 )
+            }
+
+            #[inline]
+            fn used_on(&self, stream: StreamRef<'_>) -> Result<()> {
+                let mut told = Ok(());
+                $(told = told.and(self.$index.used_on(stream));)+
+                told
             }
         }
     };

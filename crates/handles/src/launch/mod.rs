@@ -31,8 +31,10 @@ pub(crate) unsafe fn launch<A: KernelArgs>(
 ) -> Result<()> {
     driver.check_same(stream.driver(), "stream")?;
     config.check()?;
-    args.with(driver, |pointers, sizes| {
+    let mut is_asked = false;
+    let launched = args.with(driver, |pointers, sizes| {
         parameters.check(sizes)?;
+        is_asked = true;
         let mut raw = CUlaunchConfig {
             gridDimX: config.grid[0],
             gridDimY: config.grid[1],
@@ -60,5 +62,15 @@ pub(crate) unsafe fn launch<A: KernelArgs>(
         } else {
             launch(&raw)
         }
-    })
+    });
+    if !is_asked {
+        return launched;
+    }
+    // Also where the launch failed: it may be queued all the same.
+    match (launched, args.used_on(stream)) {
+        (Ok(()), Ok(())) => Ok(()),
+        (Ok(()), Err(error)) => Err(error.with_completed(1)),
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(second)) => Err(error.with_second(&second)),
+    }
 }

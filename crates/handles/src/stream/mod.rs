@@ -313,18 +313,7 @@ impl Stream {
     /// # Errors
     /// The calls' failures; no event is left.
     pub fn record_new(&self, options: EventOptions) -> Result<Event> {
-        let event = Event::with_options(self.context(), options)?;
-        match self.record(&event) {
-            Ok(()) => Ok(event),
-            Err(error) if mutant::is_out("record-undo") => {
-                drop(event.into_raw());
-                Err(error)
-            }
-            Err(error) => Err(match event.close() {
-                Ok(_) => error,
-                Err(undo) => error.with_undo(&undo.error),
-            }),
-        }
+        StreamRef::from(self).record_new(options)
     }
 
     /// Lets work that is queued from here on wait for what `event` marks at this moment. Returns at once.

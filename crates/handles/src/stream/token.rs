@@ -7,10 +7,10 @@ use crate::{
     context::Context,
     driver::Driver,
     error::{Error, Refused, Result},
-    event::Event,
+    event::{Event, EventOptions},
     scope,
 };
-use cuhold_driver_sys::{Calls, Failure, ffi::*};
+use cuhold_driver_sys::{Calls, Failure, ffi::*, mutant};
 use std::marker::PhantomData;
 
 /// Any stream, for one call: its handle, its context, and whether that context must be current.
@@ -83,6 +83,36 @@ impl<'a> StreamRef<'a> {
         call(driver.callable()?).map_err(|failure| driver.error(failure))
     }
 
+    /// The stream, where work of it can be waited for later and from any thread; `None` for a thread's own default
+    /// stream, and for one that may end before.
+    pub(crate) fn kept(self) -> Option<&'a Stream> {
+        self.stream.filter(|stream| stream.is_kept_alive())
+    }
+
+    /// What tells the stream from others where it is to be marked: its object's number, or the context's and the thread.
+    pub(crate) fn user_key(self) -> (u64, Option<std::thread::ThreadId>) {
+        match self.stream {
+            Some(stream) => (stream.id(), None),
+            None => (self.context.id(), Some(std::thread::current().id())),
+        }
+    }
+
+    /// Makes an event in the stream's context and records it.
+    pub(crate) fn record_new(self, options: EventOptions) -> Result<Event> {
+        let event = Event::with_options(self.context, options)?;
+        match self.record(&event) {
+            Ok(()) => Ok(event),
+            Err(error) if mutant::is_out("record-undo") => {
+                drop(event.into_raw());
+                Err(error)
+            }
+            Err(error) => Err(match event.close() {
+                Ok(_) => error,
+                Err(undo) => error.with_undo(&undo.error),
+            }),
+        }
+    }
+
     /// The number of a created stream of ours.
     pub(super) fn created_id(self) -> Option<u64> {
         self.stream.filter(|stream| !stream.is_borrowed()).map(Stream::id)
@@ -145,7 +175,7 @@ impl<'a> StreamRef<'a> {
     }
 
     #[inline]
-    pub(super) fn record(self, event: &Event) -> Result<()> {
+    pub(crate) fn record(self, event: &Event) -> Result<()> {
         self.driver().check_same(event.driver(), "event")?;
         if self.is_exposed() {
             event.expose();

@@ -1,0 +1,281 @@
+//! Physical memory in a range of addresses, and which devices may use it there.
+
+#![expect(unsafe_code, reason = "calls the driver's memory functions")]
+
+use super::{MappedMemory, PhysicalAllocation, Reservation, Users};
+use crate::{
+    device::Device,
+    driver::Driver,
+    error::{Error, Refused, Result},
+    object::ObjectKind,
+    resource::{Closed, Handle, Resource},
+    stream::{AsStream, StreamRef},
+};
+use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The resource behind [`Mapping`].
+#[derive(Debug)]
+pub(crate) struct MappingRes;
+
+/// What a mapping refers to. The memory goes before the addresses.
+#[derive(Debug)]
+pub(crate) struct MappingDeps {
+    allocation: PhysicalAllocation,
+    reservation: Reservation,
+    users: Users,
+    /// Whether some device was ever given access.
+    accessible: AtomicBool,
+}
+
+impl MappingDeps {
+    fn new(reservation: &Reservation, allocation: &PhysicalAllocation) -> Result<Self> {
+        reservation.driver().check_same(allocation.driver(), "allocation")?;
+        Ok(Self {
+            allocation: allocation.clone(),
+            reservation: reservation.clone(),
+            users: Users::default(),
+            accessible: AtomicBool::new(false),
+        })
+    }
+}
+
+// SAFETY: *ends*: `cuMemUnmap`. *Dependencies*: the addresses and the memory.
+unsafe impl Resource for MappingRes {
+    type Raw = CUdeviceptr;
+    type Deps = MappingDeps;
+    const KIND: ObjectKind = ObjectKind::Mapping;
+    const DESTROY: Option<Call> = Some(Call::cuMemUnmap);
+
+    fn driver(deps: &MappingDeps) -> &Driver {
+        deps.reservation.driver()
+    }
+    fn context(_: &MappingDeps) -> CUcontext {
+        CUcontext::NULL
+    }
+    fn users(deps: &MappingDeps) -> Option<&Users> {
+        Some(&deps.users)
+    }
+    unsafe fn destroy(
+        calls: Calls<'_>,
+        raw: CUdeviceptr,
+        deps: &MappingDeps,
+    ) -> Result<(), Failure> {
+        // SAFETY: *pointers*: mapped, by the caller's promise, with this size.
+        unsafe { calls.cuMemUnmap(raw, deps.allocation.bytes()) }
+    }
+}
+
+/// What a device may do with a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Access {
+    /// Nothing.
+    None,
+    /// Read.
+    Read,
+    /// Read and write.
+    ReadWrite,
+}
+
+impl Access {
+    fn raw(self) -> CUmemAccess_flags {
+        match self {
+            Self::None => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE,
+            Self::Read => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ,
+            Self::ReadWrite => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        }
+    }
+
+    /// The driver's answer, of which a newer one may know more.
+    fn of(flags: u64) -> Self {
+        match flags {
+            0 => Self::None,
+            1 => Self::Read,
+            _ => Self::ReadWrite,
+        }
+    }
+}
+
+/// A device as a location.
+pub(super) fn location(device: &Device) -> CUmemLocation {
+    CUmemLocation {
+        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device.raw() },
+    }
+}
+
+/// Physical memory in a range of addresses. At first no device has access; [`set_access`](Self::set_access) gives it, and
+/// [`memory`](Self::memory) is then what kernels use.
+///
+/// The driver unmaps memory that is in use, and the kernel faults. So every stream that uses it has to be told
+/// ([`used_on`](Self::used_on)); a kernel that gets a [`MappedMemory`] as an argument tells it by itself.
+///
+/// Clones are the same mapping, and keep the memory and the addresses. The drop of the last one calls `cuMemUnmap`. With
+/// users it also calls `cuEventCreate` and `cuEventRecord`, and the rest is done on the reclaimer, with
+/// `cuEventSynchronize` and `cuEventDestroy`.
+///
+/// # Examples
+/// ```
+/// # use cuhold_handles::{Access, Device, Driver, Mapping, PhysicalAllocation, PhysicalOptions};
+/// # use cuhold_handles::{Reservation, ReservationOptions};
+/// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
+/// let device = Device::with_driver(&driver, 0)?;
+/// let bytes = PhysicalAllocation::granularity_bytes(&device, PhysicalOptions::default())?;
+/// let range = Reservation::new(&device, 4 * bytes, ReservationOptions::default())?;
+/// let allocation = PhysicalAllocation::new(&device, bytes, PhysicalOptions::default())?;
+/// let mapping = Mapping::new(&range, 0, &allocation)?;
+/// mapping.set_access(&device, Access::ReadWrite)?;
+/// assert_eq!(mapping.memory()?.as_raw(), range.as_raw());
+/// # Ok::<(), cuhold_handles::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Mapping(Handle<MappingRes>);
+
+impl Mapping {
+    /// Maps the whole of an allocation into a reservation, `offset_bytes` behind its beginning, where nothing is mapped
+    /// yet.
+    ///
+    /// Calls `cuMemMap`.
+    ///
+    /// # Errors
+    /// Objects of two drivers are refused, and an allocation that doesn't fit behind the offset; `INVALID_VALUE` for an
+    /// offset that isn't a multiple of the granularity, or where something is mapped.
+    #[doc(alias = "cuMemMap")]
+    pub fn new(
+        reservation: &Reservation,
+        offset_bytes: usize,
+        allocation: &PhysicalAllocation,
+    ) -> Result<Self> {
+        let deps = MappingDeps::new(reservation, allocation)?;
+        let (bytes, room) = (allocation.bytes(), reservation.bytes());
+        if room.checked_sub(offset_bytes).is_none_or(|rest| bytes > rest) {
+            return Err(Error::argument(format!(
+                "offset_bytes: {offset_bytes}, and {bytes} bytes behind it don't fit a reservation of {room}"
+            )));
+        }
+        let start = reservation.as_raw() + offset_bytes as u64;
+        let make = |calls: Calls<'_>, deps: &MappingDeps| {
+            // SAFETY: *handles*: the allocation's and the reservation's are live; the range lies in the latter.
+            unsafe { calls.cuMemMap(start, bytes, 0, deps.allocation.as_raw(), 0) }?;
+            Ok(start)
+        };
+        Ok(Self(Handle::create(Call::cuMemMap, deps, make)?))
+    }
+
+    /// Its size in bytes.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.deps().allocation.bytes()
+    }
+
+    /// What is mapped.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn allocation(&self) -> &PhysicalAllocation {
+        &self.0.deps().allocation
+    }
+
+    /// Where it is mapped.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn reservation(&self) -> &Reservation {
+        &self.0.deps().reservation
+    }
+
+    /// Says what a device may do with the memory from here on. Work that is queued already must not need what is taken
+    /// away.
+    ///
+    /// Calls `cuMemSetAccess`.
+    ///
+    /// # Errors
+    /// A device of another driver; the call's failure, such as `INVALID_DEVICE` for one that can't reach the memory.
+    #[doc(alias = "cuMemSetAccess")]
+    pub fn set_access(&self, device: &Device, access: Access) -> Result<()> {
+        self.driver().check_same(device.driver(), "device")?;
+        let list = [CUmemAccessDesc { location: location(device), flags: access.raw() }];
+        let calls = self.driver().callable()?;
+        // SAFETY: *pointers*: a list of one entry; the range is this mapping.
+        unsafe { calls.cuMemSetAccess(self.0.raw(), self.bytes(), list.as_ptr(), list.len()) }
+            .map_err(|failure| self.driver().error(failure))?;
+        if access != Access::None {
+            self.0.deps().accessible.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// What a device may do with the memory.
+    ///
+    /// Calls `cuMemGetAccess`.
+    ///
+    /// # Errors
+    /// A device of another driver; the call's failure.
+    #[doc(alias = "cuMemGetAccess")]
+    pub fn access(&self, device: &Device) -> Result<Access> {
+        self.driver().check_same(device.driver(), "device")?;
+        let (mut flags, place) = (0, location(device));
+        let calls = self.driver().callable()?;
+        // SAFETY: *pointers*: two live locals; the address is this mapping's.
+        unsafe { calls.cuMemGetAccess(&raw mut flags, &raw const place, self.0.raw()) }
+            .map_err(|failure| self.driver().error(failure))?;
+        Ok(Access::of(flags))
+    }
+
+    /// The memory, to be used. It keeps the mapping.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::State`](crate::ErrorKind::State) while no device was given access through this mapping.
+    pub fn memory(&self) -> Result<MappedMemory> {
+        if self.0.deps().accessible.load(Ordering::Relaxed) {
+            return Ok(MappedMemory::of(self));
+        }
+        Err(Error::state("no device has access to the mapping yet: `set_access` gives it"))
+    }
+
+    /// Tells that work which was queued on this stream uses the memory, so that its end waits for that work. To be called
+    /// after the work was queued.
+    ///
+    /// Calls nothing for a stream that this library can ask later; for a per-thread default stream, or one that is
+    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`.
+    ///
+    /// # Errors
+    /// A stream of another driver; the calls' failures, after which the memory stays mapped for good.
+    pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
+        self.used_by(stream.as_stream())
+    }
+
+    pub(super) fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
+        self.driver().check_same(stream.driver(), "stream")?;
+        self.0.deps().users.used_on(stream, None)
+    }
+
+    /// Unmaps the memory here and now, if this is the last handle and no [`MappedMemory`] of it is held, once its users
+    /// are done.
+    ///
+    /// Calls `cuMemUnmap`; for users before that `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`,
+    /// `cuEventSynchronize` and `cuEventDestroy`.
+    ///
+    /// # Errors
+    /// [`Refused`], with the handle where the driver wasn't asked to unmap it.
+    #[doc(alias = "cuMemUnmap")]
+    pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        self.0.close().map_err(|Refused { error, value }| Refused::new(error, value.map(Self)))
+    }
+}
+
+forms! {
+    Mapping(Handle<MappingRes>): CUdeviceptr, "mapped address",
+    (reservation: &Reservation, allocation: &PhysicalAllocation) =>
+        MappingDeps::new(reservation, allocation)?
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Mapping>();
+};

@@ -1,0 +1,81 @@
+//! Memory that isn't stream-ordered, and what looks like it: one file per noun.
+//!
+//! ```text
+//!   Context ─► DeviceMemory, ManagedMemory, RegisteredMemory, ImportedMemory       freed, unregistered, closed
+//!   Reservation ─┐
+//!                ├─► Mapping ─► MappedMemory                                       unmapped
+//!   PhysicalAllocation ─┘
+//!   BorrowedMemory                                                                 somebody else's
+//! ```
+//!
+//! The driver frees such memory without looking who uses it in another context, so each of these remembers those
+//! users: see [`Users`].
+//!
+//! Source: CUDA Driver API 13.x, "Memory Management", "Unified Addressing", "Virtual Memory Management".
+
+mod borrowed;
+mod device;
+mod imported;
+mod managed;
+mod mapped;
+mod mapping;
+mod physical;
+mod registered;
+mod reservation;
+mod users;
+
+pub use borrowed::BorrowedMemory;
+pub use device::DeviceMemory;
+pub use imported::{ImportedMemory, MemoryHandle};
+pub use managed::{Attach, ManagedMemory};
+pub use mapped::MappedMemory;
+pub use mapping::{Access, Mapping};
+pub use physical::{PhysicalAllocation, PhysicalOptions};
+pub use registered::{RegisterOptions, RegisteredMemory};
+pub use reservation::{Reservation, ReservationOptions};
+pub use users::Users;
+
+use crate::{
+    context::Context,
+    error::{Error, Result},
+};
+
+/// What memory of a context refers to.
+#[derive(Debug)]
+pub(crate) struct MemoryDeps {
+    context: Context,
+    bytes: usize,
+    users: Users,
+}
+
+impl MemoryDeps {
+    fn new(context: &Context, bytes: usize) -> Result<Self> {
+        Ok(Self { context: context.clone(), bytes: some(bytes)?, users: Users::default() })
+    }
+}
+
+/// Refuses no bytes.
+fn some(bytes: usize) -> Result<usize> {
+    if bytes == 0 { Err(Error::argument("bytes: 0, and at least 1 is needed")) } else { Ok(bytes) }
+}
+
+/// How a kernel receives memory: as its address, and the launch's stream becomes one of its users.
+macro_rules! kernel_arguments {
+    ($($Type:ident),+ $(,)?) => { $(
+        // SAFETY: a pointer parameter is a 64-bit address.
+        unsafe impl crate::launch::KernelArg for &$Type {
+            type Repr = u64;
+
+            #[inline]
+            fn repr(&self, driver: &crate::Driver) -> Result<u64> {
+                driver.check_same(self.driver(), "args: memory")?;
+                Ok(self.device_ptr())
+            }
+
+            fn used_on(&self, stream: crate::StreamRef<'_>) -> Result<()> {
+                self.used_by(stream)
+            }
+        }
+    )+ };
+}
+use kernel_arguments;

@@ -1,0 +1,147 @@
+//! Reserved addresses: a range of a device's address space, without memory.
+
+#![expect(unsafe_code, reason = "calls the driver's memory functions")]
+
+use crate::{
+    device::Device,
+    driver::Driver,
+    error::{Error, Refused, Result},
+    object::ObjectKind,
+    resource::{Closed, Handle, Resource},
+};
+use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
+
+/// Addresses are reserved in pages of the host, which have at least so many bytes.
+const PAGE_BYTES: usize = 4096;
+
+/// The resource behind [`Reservation`].
+#[derive(Debug)]
+pub(crate) struct ReservationRes;
+
+/// What a reservation refers to.
+#[derive(Debug)]
+pub(crate) struct ReservationDeps {
+    driver: Driver,
+    bytes: usize,
+}
+
+// SAFETY: *ends*: `cuMemAddressFree`. *Dependencies*: none but the driver.
+unsafe impl Resource for ReservationRes {
+    type Raw = CUdeviceptr;
+    type Deps = ReservationDeps;
+    const KIND: ObjectKind = ObjectKind::Reservation;
+    const DESTROY: Option<Call> = Some(Call::cuMemAddressFree);
+
+    fn driver(deps: &ReservationDeps) -> &Driver {
+        &deps.driver
+    }
+    fn context(_: &ReservationDeps) -> CUcontext {
+        CUcontext::NULL
+    }
+    unsafe fn destroy(
+        calls: Calls<'_>,
+        raw: CUdeviceptr,
+        deps: &ReservationDeps,
+    ) -> Result<(), Failure> {
+        // SAFETY: *pointers*: reserved, by the caller's promise, with this size.
+        unsafe { calls.cuMemAddressFree(raw, deps.bytes) }
+    }
+}
+
+/// How addresses are reserved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ReservationOptions {
+    /// What the first address is a multiple of: a power of two, in bytes; 0 is the driver's choice.
+    pub alignment_bytes: usize,
+}
+
+impl ReservationOptions {
+    /// The first address is a multiple of this.
+    #[must_use]
+    pub fn aligned(alignment_bytes: usize) -> Self {
+        Self { alignment_bytes }
+    }
+}
+
+/// A range of addresses that no other allocation gets, the same on all devices. Memory comes there by mappings
+/// ([`Mapping`](crate::Mapping)), which keep it.
+///
+/// Clones are the same range. The drop of the last one, those in mappings included, calls `cuMemAddressFree`.
+///
+/// # Examples
+/// ```
+/// # use cuhold_handles::{Device, Driver, Reservation, ReservationOptions};
+/// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
+/// let device = Device::with_driver(&driver, 0)?;
+/// let range = Reservation::new(&device, 64 << 20, ReservationOptions::default())?;
+/// assert_eq!(range.bytes(), 64 << 20);
+/// # Ok::<(), cuhold_handles::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Reservation(Handle<ReservationRes>);
+
+impl Reservation {
+    /// Reserves that many bytes of addresses: a multiple of the host's page, and not 0. To be filled with mappings, it is
+    /// a multiple of the [granularity](crate::PhysicalAllocation::granularity_bytes).
+    ///
+    /// Calls `cuMemAddressReserve`.
+    ///
+    /// # Errors
+    /// Other sizes are refused, and an alignment that isn't a power of two; `OUT_OF_MEMORY`, or another failure of the
+    /// call.
+    #[doc(alias = "cuMemAddressReserve")]
+    pub fn new(device: &Device, bytes: usize, options: ReservationOptions) -> Result<Self> {
+        let alignment = options.alignment_bytes;
+        if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) {
+            return Err(Error::argument(format!(
+                "bytes: {bytes}, and it must be a multiple of {PAGE_BYTES} that isn't 0"
+            )));
+        }
+        if alignment != 0 && !alignment.is_power_of_two() {
+            return Err(Error::argument(format!(
+                "alignment_bytes: {alignment}, and it must be a power of two, or 0"
+            )));
+        }
+        let make = |calls: Calls<'_>, _: &ReservationDeps| {
+            let mut raw = 0;
+            // SAFETY: *pointers*: a live local.
+            unsafe { calls.cuMemAddressReserve(&raw mut raw, bytes, alignment, 0, 0) }?;
+            Ok(raw)
+        };
+        Ok(Self(Handle::create(Call::cuMemAddressReserve, deps(device, bytes)?, make)?))
+    }
+
+    /// Its size in bytes.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.deps().bytes
+    }
+
+    /// Frees the addresses here and now, if this is the last handle and no mapping is there.
+    ///
+    /// Calls `cuMemAddressFree`.
+    ///
+    /// # Errors
+    /// [`Refused`], with the handle where the driver wasn't asked.
+    #[doc(alias = "cuMemAddressFree")]
+    pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        self.0.close().map_err(|Refused { error, value }| Refused::new(error, value.map(Self)))
+    }
+}
+
+fn deps(device: &Device, bytes: usize) -> Result<ReservationDeps> {
+    Ok(ReservationDeps { driver: device.driver().clone(), bytes: super::some(bytes)? })
+}
+
+forms! {
+    Reservation(Handle<ReservationRes>): CUdeviceptr, "reserved address",
+    (device: &Device, bytes: usize) => deps(device, bytes)?
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Reservation>();
+};

@@ -1,0 +1,296 @@
+//! Who uses memory behind its owner's back: streams whose work the memory's end doesn't wait for.
+//!
+//! `cuMemFree`, `cuMemFreeHost` and `cuMemHostUnregister` wait for the context that owns the memory and for no other;
+//! `cuMemUnmap` waits for nothing. A kernel that still uses the memory then faults, and with it everything in its
+//! process (measured). So memory keeps the streams that its end wouldn't wait for:
+//!
+//! ```text
+//!   used on a stream ──► kept ──drop──► an event recorded on each ──reclaimer──► waited for ──► freed
+//!                                         refused: leaked, one warning   failed: leaked, one warning
+//! ```
+//!
+//! A stream that can't be asked later, a thread's own default stream or one that somebody else may end, is marked by an
+//! event at once instead.
+
+#![expect(unsafe_code, reason = "asks and waits through the driver")]
+
+use crate::{
+    context::Context,
+    driver::Driver,
+    error::{AnyCall, Error, ErrorKind, Note, Result, Status},
+    event::{Event, EventOptions},
+    object::Object,
+    report::{CudaWarning, Fate},
+    scope::{self, Outcome},
+    stream::{Stream, StreamRef},
+};
+use cuhold_driver_sys::{CUresult, Call, Failure, ffi::CUstreamCaptureStatus, mutant};
+use parking_lot::Mutex;
+use std::{fmt, thread::ThreadId};
+
+/// What is said of memory whose users aren't known to be done.
+const IN_USE: &str = "work of another context may still use it";
+
+/// Streams that use memory, beyond those that its end waits for anyway.
+#[derive(Default)]
+pub struct Users(Mutex<Vec<User>>);
+
+struct User {
+    key: Key,
+    how: How,
+}
+
+/// One stream: its object's number, and the thread for a thread's own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    id: u64,
+    thread: Option<ThreadId>,
+}
+
+/// How the stream's work is to be waited for.
+enum How {
+    /// An event is recorded when the memory ends.
+    Kept(Stream),
+    /// An event was recorded behind it.
+    Marked(Event),
+    /// It couldn't be marked.
+    Unknown,
+}
+
+/// Why memory can't be ended.
+enum InUse {
+    /// An error, of recording or of waiting.
+    Failed(Error),
+    /// The wait's outcome.
+    Waited(Outcome),
+    /// It was told before.
+    Told,
+}
+
+impl Users {
+    /// Remembers that work which was queued on this stream uses memory of `owner`, the context that its end waits for;
+    /// `None` where it waits for none.
+    ///
+    /// Calls nothing for a stream that can be asked later; else `cuEventCreate`, `cuEventRecord`.
+    ///
+    /// # Errors
+    /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.
+    pub fn used_on(&self, stream: StreamRef<'_>, owner: Option<&Context>) -> Result<()> {
+        if owner.is_some_and(|owner| owner.is_same(stream.context())) {
+            return Ok(());
+        }
+        match stream.kept() {
+            Some(stream) => {
+                self.keep(stream);
+                Ok(())
+            }
+            None => self.mark_now(stream),
+        }
+    }
+
+    fn keep(&self, stream: &Stream) {
+        let key = Key { id: stream.id(), thread: None };
+        let mut users = self.0.lock();
+        if !users.iter().any(|user| user.key == key) {
+            users.push(User { key, how: How::Kept(stream.clone()) });
+        }
+    }
+
+    #[cold]
+    fn mark_now(&self, stream: StreamRef<'_>) -> Result<()> {
+        let key = stream.user_key();
+        let key = Key { id: key.0, thread: key.1 };
+        let known = {
+            let users = self.0.lock();
+            users.iter().find(|user| user.key == key).map(|user| match &user.how {
+                How::Marked(event) => Some(event.clone()),
+                How::Kept(_) | How::Unknown => None,
+            })
+        };
+        let event = match known.flatten() {
+            Some(event) => stream.record(&event).map(|()| event),
+            None => stream.record_new(EventOptions::default()),
+        };
+        let (how, result) = match event {
+            Ok(event) => (How::Marked(event), Ok(())),
+            Err(error) => (How::Unknown, Err(error)),
+        };
+        let mut users = self.0.lock();
+        let former = match users.iter_mut().find(|user| user.key == key) {
+            Some(user) => Some(std::mem::replace(&mut user.how, how)),
+            None => {
+                users.push(User { key, how });
+                None
+            }
+        };
+        drop(users);
+        // An event that goes does so with nothing locked.
+        drop(former);
+        result
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty() || mutant::is_out("foreign-users")
+    }
+
+    /// Records an event behind what each of the streams has queued, where the memory is dropped. What fails is told.
+    pub(crate) fn mark(&self, object: Object, driver: &Driver) {
+        let mut users = std::mem::take(&mut *self.0.lock());
+        for user in &mut users {
+            if let Err(error) = user.mark() {
+                if error.kind() == ErrorKind::NotPermitted {
+                    // Inside somebody else's callback: the reclaimer marks it.
+                    break;
+                }
+                user.how = How::Unknown;
+                warn(driver, object, &error);
+                // One that isn't known is enough to leak the memory, and to say so once.
+                break;
+            }
+        }
+        *self.0.lock() = users;
+    }
+
+    /// Waits for all of them, on a thread that may wait. `false`: the memory must be leaked, which was told.
+    pub(crate) fn wait(&self, object: Object, driver: &Driver) -> bool {
+        match self.settle(driver) {
+            Ok(outcome) => {
+                outcome.warn_to(object, Call::cuEventSynchronize, Fate::Released, &mut |warning| {
+                    driver.warn(warning);
+                });
+                true
+            }
+            Err(InUse::Told) => false,
+            Err(InUse::Failed(error)) => {
+                warn(driver, object, &error);
+                false
+            }
+            Err(InUse::Waited(outcome)) => {
+                outcome.warn_to(object, Call::cuEventSynchronize, Fate::Leaked, &mut |warning| {
+                    driver.warn(if warning.skipped_call().is_none() {
+                        warning.with_text(IN_USE)
+                    } else {
+                        warning
+                    });
+                });
+                false
+            }
+        }
+    }
+
+    /// Waits for all of them here, where an error can be returned.
+    ///
+    /// # Errors
+    /// What kept the driver from saying that they are done; the memory is as it was.
+    pub(crate) fn wait_here(&self, driver: &Driver) -> Result<()> {
+        match self.settle(driver) {
+            Ok(outcome) => outcome.into_error(driver).map_or(Ok(()), Err),
+            Err(InUse::Told) => Err(Error::state(IN_USE)),
+            Err(InUse::Failed(error)) => Err(error),
+            Err(InUse::Waited(outcome)) => {
+                Err(outcome.into_error(driver).unwrap_or_else(|| Error::state(IN_USE)))
+            }
+        }
+    }
+
+    /// Marks those that aren't marked yet and waits for each. The outcome is that of a wait which was over, but after
+    /// which something couldn't be put back.
+    fn settle(&self, driver: &Driver) -> Result<Outcome, InUse> {
+        let mut users = std::mem::take(&mut *self.0.lock());
+        let settled = settle_all(&mut users, driver);
+        if settled.is_err() {
+            // Still in use, for whoever asks again.
+            self.0.lock().append(&mut users);
+        }
+        settled
+    }
+}
+
+fn settle_all(users: &mut [User], driver: &Driver) -> Result<Outcome, InUse> {
+    let mut last = Outcome::default();
+    for user in users {
+        user.mark().map_err(InUse::Failed)?;
+        let event = match &user.how {
+            How::Marked(event) => event,
+            // Its context ended, and all its work with it.
+            How::Kept(_) => continue,
+            How::Unknown => return Err(InUse::Told),
+        };
+        let columns = Call::cuEventSynchronize.columns();
+        let outcome = scope::cleanup(driver, None, columns, |calls| {
+            // SAFETY: *handles*: this user's event.
+            unsafe { calls.cuEventSynchronize(event.raw()) }
+        });
+        let is_gone = outcome.status() == Some(CUresult::CONTEXT_IS_DESTROYED);
+        if !is_gone && (outcome.operation.is_some() || !outcome.is_asked()) {
+            return Err(InUse::Waited(outcome));
+        }
+        if !is_gone && !outcome.is_clean() {
+            last = outcome;
+        }
+    }
+    Ok(last)
+}
+
+impl User {
+    /// Records an event behind what the stream has queued, unless it was done, or its context ended.
+    fn mark(&mut self) -> Result<()> {
+        let How::Kept(stream) = &self.how else { return Ok(()) };
+        match mark(stream) {
+            Ok(event) => {
+                self.how = How::Marked(event);
+                Ok(())
+            }
+            Err(error) if error.is(CUresult::CONTEXT_IS_DESTROYED) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Records an event on a stream that nobody captures: there it would be the capture's.
+fn mark(stream: &Stream) -> Result<Event> {
+    if stream.is_exposed() && !stream.is_token() {
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        stream.run(|calls| {
+            // SAFETY: *pointers*: a live local; *handles*: the stream is kept.
+            unsafe { calls.cuStreamIsCapturing(stream.raw(), &raw mut status) }
+        })?;
+        if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
+            return Err(Error::state(
+                "a stream that uses the memory is being captured and can't be waited for",
+            ));
+        }
+    }
+    stream.record_new(EventOptions::default())
+}
+
+/// Tells that the memory is leaked: one warning for each failed driver call.
+#[cold]
+fn warn(driver: &Driver, object: Object, error: &Error) {
+    driver.warn(match (error.call(), error.status()) {
+        (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
+            CudaWarning::failed(Failure { call, status }, object, Fate::Leaked).with_text(IN_USE)
+        }
+        _ => {
+            CudaWarning::note(object, IN_USE).with_fate(Fate::Leaked).with_text(&error.to_string())
+        }
+    });
+    for note in error.notes() {
+        match note {
+            Note::NotRestored { failure: Some(failure), now } => {
+                driver.warn(CudaWarning::restore_refused(*failure, object, *now));
+            }
+            Note::Failed(failure) | Note::UndoFailed(failure) => {
+                driver.warn(CudaWarning::failed(*failure, object, Fate::Unknown));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Users").field("streams", &self.0.lock().len()).finish()
+    }
+}

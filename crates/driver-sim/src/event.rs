@@ -290,7 +290,7 @@ pub(crate) fn open_ipc_handle(
     turn.not_lost()?;
     let number = named(HandleOf::Event, &from_c(handle.reserved));
     let shared = number.and_then(|number| turn.state.memory.exchange.event(number));
-    let shared = shared.ok_or(CUresult::INVALID_VALUE)?;
+    let shared = shared.ok_or(CUresult::MAP_FAILED)?;
     if shared.process == turn.state.memory.process {
         return Err(CUresult::INVALID_CONTEXT);
     }
@@ -308,6 +308,10 @@ pub(crate) fn ipc_handle(
     event: CUevent,
 ) -> Answer {
     let out = out.required()?;
+    turn.current()?;
+    if event.is_null() {
+        return Err(CUresult::INVALID_VALUE);
+    }
     let event = turn.event(event)?;
     turn.not_lost()?;
     let process = turn.state.memory.process;

@@ -22,7 +22,7 @@ use crate::{
     world::{Answer, Ending, Key, Out, Turn},
 };
 
-/// The one flag that opening memory takes, and must be given.
+/// The flag that must be given when memory is opened; others are let pass (measured).
 const LAZY: c_uint = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS.0;
 
 /// Memory of another process, open in one context.
@@ -83,7 +83,7 @@ pub(crate) fn ipc_open(
 ) -> Answer {
     let out = out.required()?;
     let (context, device) = turn.allocating_context()?;
-    if flags != LAZY {
+    if flags & LAZY == 0 {
         return Err(CUresult::INVALID_VALUE);
     }
     let number = named(HandleOf::Memory, &from_c(handle.reserved));
@@ -94,8 +94,11 @@ pub(crate) fn ipc_open(
     if exported.process == memory.process {
         return Err(CUresult::INVALID_CONTEXT);
     }
-    let is_it = |opened: &Opened| opened.number == number && opened.context == context;
-    if let Some((base, opened)) = memory.opened.iter_mut().find(|(_, opened)| is_it(opened)) {
+    if let Some((base, opened)) = memory.opened.iter_mut().find(|(_, o)| o.number == number) {
+        if opened.context != context {
+            // One context of a device opens it (measured).
+            return Err(CUresult::INVALID_HANDLE);
+        }
         opened.times += 1;
         out.write(*base);
         return Ok(());
@@ -111,10 +114,10 @@ pub(crate) fn ipc_open(
     Ok(())
 }
 
-/// Closes what was opened: it goes with the last close.
+/// Closes what was opened, with any context current: it goes with the last close.
 pub(crate) fn ipc_close(turn: &mut Turn<'_>, address: CUdeviceptr) -> Answer {
+    turn.current()?;
     turn.not_lost()?;
-    turn.check_capture()?;
     let by = turn.site;
     let memory = &mut turn.state.memory;
     let Some(opened) = memory.opened.get_mut(&address) else {

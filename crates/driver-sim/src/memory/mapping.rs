@@ -6,6 +6,8 @@
 //!                        └────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! A mapping is of all of a physical allocation; a part of one is `NOT_SUPPORTED` (measured).
+//!
 //! None of these calls needs a context, and none waits for work (measured): work that still uses what is unmapped
 //! faults.
 //!
@@ -29,9 +31,6 @@ use crate::{
     audit::CallSite,
     world::{Answer, Ending, In, Out, Turn},
 };
-
-/// Addresses are reserved in multiples of a page of the host, in bytes.
-const PAGE_BYTES: u64 = 4096;
 
 /// The most that one reservation may take, in bytes: what a device's addresses have, 47 bits.
 const RESERVATION_MAX_BYTES: u64 = 1 << 47;
@@ -63,8 +62,9 @@ impl Memory {
     /// The same, where they lie in the range whole.
     fn whole_mappings_in(&self, start: u64, size_bytes: u64) -> Result<Vec<(u64, u64)>, CUresult> {
         let found = self.mappings_in(start, size_bytes);
-        let is_whole =
-            |(base, size): &(u64, u64)| *base >= start && base + size <= start + size_bytes;
+        let is_whole = |(base, size): &(u64, u64)| {
+            *base >= start && base + size <= start.saturating_add(size_bytes)
+        };
         if found.iter().all(is_whole) { Ok(found) } else { Err(CUresult::INVALID_VALUE) }
     }
 
@@ -89,7 +89,9 @@ pub(crate) fn reserve(
     let out = out.required()?;
     let size_bytes = size as u64;
     let is_aligned = alignment == 0 || alignment.is_power_of_two();
-    if size == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) || !is_aligned || flags != 0 {
+    // Not of the host's pages, as is documented, but of what is mapped there (measured).
+    let is_whole = size_bytes.is_multiple_of(GRANULARITY_BYTES);
+    if size == 0 || !is_whole || !is_aligned || flags != 0 {
         return Err(CUresult::INVALID_VALUE);
     }
     if size_bytes > RESERVATION_MAX_BYTES {
@@ -127,16 +129,16 @@ pub(crate) fn map(
     let key = turn.physical(handle)?;
     let data = turn.physical_data(key)?;
     let size_bytes = size as u64;
+    if flags != 0 || size == 0 || !start.is_multiple_of(GRANULARITY_BYTES) {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    if offset != 0 || size_bytes != data.size_bytes {
+        return Err(CUresult::NOT_SUPPORTED);
+    }
     let memory = &mut turn.state.memory;
-    let is_legal = flags == 0
-        && offset == 0
-        && size != 0
-        && size_bytes.is_multiple_of(GRANULARITY_BYTES)
-        && start.is_multiple_of(GRANULARITY_BYTES)
-        && size_bytes <= data.size_bytes
-        && memory.reservation_around(start, size_bytes).is_some()
-        && memory.mappings_in(start, size_bytes).is_empty();
-    if !is_legal {
+    if memory.reservation_around(start, size_bytes).is_none()
+        || !memory.mappings_in(start, size_bytes).is_empty()
+    {
         return Err(CUresult::INVALID_VALUE);
     }
     let (made, device) = (turn.site, data.device);
@@ -150,12 +152,13 @@ pub(crate) fn map(
     Ok(())
 }
 
-/// Takes away all mappings in a range, each of which must lie in it whole; that there are none is fine (measured).
+/// Takes away all mappings in a range, each of which must lie in it whole; that there are none is fine, and that the range
+/// ends behind its reservation (measured).
 pub(crate) fn unmap(turn: &mut Turn<'_>, start: CUdeviceptr, size: usize) -> Answer {
     turn.not_lost()?;
     let (size_bytes, by) = (size as u64, turn.site);
     let memory = &mut turn.state.memory;
-    if size == 0 || memory.reservation_around(start, size_bytes).is_none() {
+    if size == 0 || memory.reservation_around(start, 1).is_none() {
         return Err(CUresult::INVALID_VALUE);
     }
     for (base, _) in memory.whole_mappings_in(start, size_bytes)? {
@@ -188,7 +191,6 @@ pub(crate) fn set_access(
         let access = access_of(entry.flags)?;
         match location_of(entry.location) {
             Some(Location::Device(device)) if device < devices => given.push((device, access)),
-            Some(Location::Device(_)) => return Err(CUresult::INVALID_DEVICE),
             _ => return Err(CUresult::INVALID_VALUE),
         }
     }
@@ -218,8 +220,11 @@ pub(crate) fn access(
         _ => return Err(CUresult::INVALID_VALUE),
     };
     let found = turn.state.memory.space.containing(address);
-    let found = found.filter(|found| found.origin == Origin::Mapped);
-    let found = found.ok_or(CUresult::INVALID_VALUE)?;
+    let Some(found) = found.filter(|found| found.origin == Origin::Mapped) else {
+        // Written all the same (measured).
+        flags.write(0);
+        return Err(CUresult::INVALID_VALUE);
+    };
     flags.write(match found.access.get(&device) {
         None | Some(Access::None) => 0,
         Some(Access::Read) => 1,

@@ -18,7 +18,7 @@ use std::sync::{
 use cuhold_driver_sys::ffi::*;
 
 use super::{Memory, bytes::SharedBytes, page_locked::address_of, share::Filed, space::Origin};
-use crate::world::{Answer, Ending, In, Key, Out, Turn};
+use crate::world::{Absent, Answer, Ending, In, Key, Out, Turn};
 
 /// Physical memory is made and mapped in multiples of this, in bytes (measured).
 pub(crate) const GRANULARITY_BYTES: u64 = 2 << 20;
@@ -125,13 +125,16 @@ impl Memory {
 }
 
 pub(crate) fn granularity(
-    turn: &mut Turn<'_>,
+    _: &mut Turn<'_>,
     out: Out<usize>,
     properties: In<CUmemAllocationProp>,
     option: CUmemAllocationGranularity_flags,
 ) -> Answer {
     let out = out.required()?;
-    turn.properties(properties)?;
+    // What isn't any memory has one, too (measured).
+    if properties.is_null() {
+        return Err(CUresult::INVALID_VALUE);
+    }
     match option {
         CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM
         | CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED => {}
@@ -193,7 +196,20 @@ pub(crate) fn physical_properties(
     handle: CUmemGenericAllocationHandle,
 ) -> Answer {
     let out = out.required()?;
-    let key = turn.physical(handle)?;
+    let key = match turn.physical(handle) {
+        Ok(key) => key,
+        Err(status) => {
+            let raw = usize::try_from(handle).unwrap_or_default();
+            let was_there = matches!(turn.state.memory.physical.absent(raw), Absent::Ended(_));
+            // What was released still answers (measured): of what, is luck.
+            return if was_there {
+                out.write(CUmemAllocationProp::default());
+                Ok(())
+            } else {
+                Err(status)
+            };
+        }
+    };
     let data = turn.physical_data(key)?;
     out.write(CUmemAllocationProp {
         type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -258,7 +274,8 @@ pub(crate) fn physical_import(
             out.write(turn.state.memory.add_physical(data, made) as u64);
             Ok(())
         }
-        Some(Filed::Pool(_)) | None => Err(CUresult::INVALID_VALUE),
+        // Whatever else the number is (measured).
+        Some(Filed::Pool(_)) | None => Err(CUresult::UNKNOWN),
     }
 }
 

@@ -63,6 +63,10 @@ pub(crate) struct Pool {
     pub(crate) is_default: bool,
     /// Whether it may be exported as a file.
     pub(crate) is_shareable: bool,
+    /// Whether it was.
+    pub(crate) is_exported: bool,
+    /// Of a pool that was imported: how often beyond the first time.
+    pub(crate) imports: u64,
     /// Of a pool that was imported: the exporting process, and the number of the pool's key there.
     pub(crate) imported: Option<(u64, u64)>,
     threshold: u64,
@@ -93,6 +97,8 @@ impl Pool {
             size_max_bytes,
             is_default: false,
             is_shareable: false,
+            is_exported: false,
+            imports: 0,
             imported: None,
             threshold: 0,
             reuse: [1; 3],

@@ -28,16 +28,18 @@ pub(crate) fn pool_export(
 ) -> Answer {
     let out = out.required()?;
     let key = turn.pool(pool)?;
+    turn.check_capture()?;
     let process = turn.state.memory.process;
     let found = turn.pool_data(key)?;
     if flags != 0 || kind != FILE || !found.is_shareable || found.imported.is_some() {
         return Err(CUresult::INVALID_VALUE);
     }
+    found.is_exported = true;
     let shared = SharedPool { location: found.location, of: (process, key.id()) };
     turn.export_file(out, Filed::Pool(Arc::new(shared)))
 }
 
-/// What isn't a pool's file answers `UNKNOWN` (measured).
+/// Once more gives the same pool, which is destroyed as often. What isn't a pool's file answers `UNKNOWN` (measured).
 pub(crate) fn pool_import(
     turn: &mut Turn<'_>,
     out: Out<CUmemoryPool>,
@@ -49,7 +51,17 @@ pub(crate) fn pool_import(
     if flags != 0 || kind != FILE {
         return Err(CUresult::INVALID_VALUE);
     }
+    turn.check_capture()?;
     let Some(Filed::Pool(shared)) = turn.filed(file) else { return Err(CUresult::UNKNOWN) };
+    let pools = &mut turn.state.memory.pools;
+    let known = pools.keys(|pool| pool.imported == Some(shared.of)).first().copied();
+    if let Some(known) = known
+        && let Some(pool) = pools.get_mut(known)
+    {
+        pool.imports += 1;
+        out.write(CUmemoryPool::from_addr(known.raw()));
+        return Ok(());
+    }
     let mut pool = Pool::new(shared.location, 0);
     pool.imported = Some(shared.of);
     let made = turn.site;
@@ -65,13 +77,15 @@ pub(crate) fn pool_export_pointer(
     address: CUdeviceptr,
 ) -> Answer {
     let out = out.required()?;
+    turn.check_capture()?;
     let found = turn.state.memory.space.containing(address);
     let found = found.filter(|found| found.free_enqueued.is_none());
     let Some((base, Origin::Pool(pool))) = found.map(|found| (found.base, found.origin)) else {
         return Err(CUresult::INVALID_VALUE);
     };
-    let is_shared = turn.state.memory.pool(pool).is_some_and(|pool| pool.is_shareable);
-    if !is_shared {
+    // That it may be exported isn't enough: it must have been (measured).
+    let is_exported = turn.state.memory.pool(pool).is_some_and(|pool| pool.is_exported);
+    if !is_exported {
         return Err(CUresult::INVALID_VALUE);
     }
     let number = turn.state.memory.export(base, Some(pool.id()))?;
@@ -87,6 +101,7 @@ pub(crate) fn pool_import_pointer(
 ) -> Answer {
     let out = out.required()?;
     let key = turn.pool(pool)?;
+    turn.check_capture()?;
     let data = data.read().ok_or(CUresult::INVALID_VALUE)?;
     let imported = turn.pool_data(key)?.imported.ok_or(CUresult::INVALID_VALUE)?;
     let number = named(HandleOf::PoolMemory, &data.reserved).ok_or(CUresult::INVALID_VALUE)?;

@@ -74,8 +74,13 @@ pub(crate) fn pool_create(
 pub(crate) fn pool_destroy(turn: &mut Turn<'_>, pool: CUmemoryPool) -> Answer {
     turn.check_capture()?;
     let key = turn.pool(pool)?;
-    if turn.pool_data(key)?.is_default {
+    let found = turn.pool_data(key)?;
+    if found.is_default {
         return Err(CUresult::INVALID_VALUE);
+    }
+    if found.imports > 0 {
+        found.imports -= 1;
+        return Ok(());
     }
     let by = turn.site;
     turn.state.memory.end_pool(key, by);
@@ -85,7 +90,11 @@ pub(crate) fn pool_destroy(turn: &mut Turn<'_>, pool: CUmemoryPool) -> Answer {
 pub(crate) fn pool_trim(turn: &mut Turn<'_>, pool: CUmemoryPool, keep: usize) -> Answer {
     let key = turn.pool(pool)?;
     turn.check_capture()?;
-    turn.pool_data(key)?.trim_to(keep as u64);
+    let found = turn.pool_data(key)?;
+    if found.imported.is_some() {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    found.trim_to(keep as u64);
     Ok(())
 }
 
@@ -131,7 +140,11 @@ pub(crate) fn pool_set_attribute(
         // SAFETY: as above.
         false => Value::U64(unsafe { value.as_ptr().cast::<cuuint64_t>().read_unaligned() }),
     };
-    turn.pool_data(key)?.set_attribute(attribute, value)
+    let found = turn.pool_data(key)?;
+    if found.imported.is_some() {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    found.set_attribute(attribute, value)
 }
 
 /// All of the list or nothing. No list is refused, also where it would hold nothing (measured).

@@ -103,6 +103,19 @@ pub(super) const PROBES: &[Probe] = &[
             Ok(())
         },
     ),
+    Probe::works_here(
+        Call::cuMemPoolExportPointer,
+        "memory of a pool that was exported is exported",
+        |c| {
+            c.current()?;
+            let (pool, memory) = shared_memory(c)?;
+            host::close_file(export(c, pool)?);
+            let mut data = CUmemPoolPtrExportData::default();
+            ask!(c.cuMemPoolExportPointer(&raw mut data, memory));
+            ask!(c.cuMemPoolExportPointer(&raw mut data, memory + 64), "inside");
+            Ok(())
+        },
+    ),
     Probe::works(Call::cuMemPoolExportPointer, "memory of a pool is exported", |c| {
         c.current()?;
         let (_, memory) = shared_memory(c)?;

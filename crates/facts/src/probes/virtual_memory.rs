@@ -46,6 +46,16 @@ pub(super) const PROBES: &[Probe] = &[
     }),
     Probe::fails(
         Call::cuMemGetAllocationGranularity,
+        "a granularity is asked with an option",
+        |c| {
+            let props = Props::of(c)?.raw();
+            let (mut bytes, unknown) = (0, CUmemAllocationGranularity_flags(9));
+            ask!(c.cuMemGetAllocationGranularity(&raw mut bytes, &raw const props, unknown));
+            Ok(())
+        },
+    ),
+    Probe::case(
+        Call::cuMemGetAllocationGranularity,
         "physical memory of a missing device has no granularity",
         |c| {
             let good = Props::of(c)?.raw();
@@ -222,6 +232,16 @@ pub(super) const PROBES: &[Probe] = &[
         },
     ),
     Probe::fails(
+        Call::cuMemGetAllocationPropertiesFromHandle,
+        "no physical memory tells nothing",
+        |c| {
+            c.device()?;
+            let mut found = CUmemAllocationProp::default();
+            ask!(c.cuMemGetAllocationPropertiesFromHandle(&raw mut found, 0));
+            Ok(())
+        },
+    ),
+    Probe::case(
         Call::cuMemGetAllocationPropertiesFromHandle,
         "released physical memory tells nothing",
         |c| {

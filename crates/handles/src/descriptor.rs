@@ -19,7 +19,7 @@ use std::{
 
 /// A file descriptor. Unique.
 ///
-/// Its drop makes no driver call: it closes the file. Where that fails, the driver's channel is told, once; the
+/// Its drop calls nothing of the driver: it closes the file. Where that fails, the driver's channel is told, once; the
 /// descriptor is gone all the same, as the system has it.
 ///
 /// # Examples
@@ -147,14 +147,26 @@ fn close(file: RawFd) -> Result<(), Errno> {
     }
 }
 
+/// What a warning says, without allocating.
+const fn said_of(errno: Errno) -> &'static str {
+    match errno.0 {
+        libc::EBADF => "closing it failed: EBADF, it isn't open",
+        libc::EIO => "closing it failed: EIO, what was written may be lost",
+        libc::EINTR => "closing it failed: EINTR",
+        libc::ENOSPC => "closing it failed: ENOSPC, what was written may be lost",
+        libc::EDQUOT => "closing it failed: EDQUOT, what was written may be lost",
+        _ => "closing it failed",
+    }
+}
+
 impl Drop for FileDescriptor {
     fn drop(&mut self) {
         let Err(errno) = close(self.file) else { return };
         if self.driver.api().life() == Life::Forked {
             return;
         }
-        let warning = CudaWarning::note(self.object(), "closing it failed");
-        self.driver.warn(warning.with_fate(Fate::Unknown).with_text(&errno.to_string()));
+        let warning = CudaWarning::note(self.object(), said_of(errno));
+        self.driver.warn(warning.with_fate(Fate::Unknown));
     }
 }
 

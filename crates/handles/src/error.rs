@@ -246,6 +246,8 @@ impl Error {
     }
 
     /// A call of the operating system failed.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn system(call: &'static str, errno: Errno) -> Self {
         let mut full = Full::of(ErrorKind::System, Cow::Borrowed(""));

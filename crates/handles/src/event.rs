@@ -83,6 +83,8 @@ impl EventOptions {
     }
 
     /// Other processes can open it: [`Event::export`].
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn interprocess() -> Self {
         Self { interprocess: true, ..Self::default() }

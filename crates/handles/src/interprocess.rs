@@ -13,6 +13,7 @@ use crate::{
     event::{Event, EventDeps},
     object::ObjectKind,
     resource::Handle,
+    scope,
 };
 use cuhold_driver_sys::{Call, Calls, ffi::*};
 
@@ -71,7 +72,7 @@ impl Event {
     ///
     /// # Errors
     /// An event of another kind than [`EventOptions::interprocess`](crate::EventOptions::interprocess) is refused, one
-    /// of another process, too; the call's failure.
+    /// of another process, too; the call's failure, or that of making the context current and the caller's again.
     ///
     /// # Examples
     /// ```
@@ -105,17 +106,17 @@ impl Event {
             )));
         }
         let mut handle = CUipcEventHandle::default();
-        let calls = self.driver().callable()?;
-        // SAFETY: *pointers*: a live local; *handles*: this handle's event.
-        unsafe { calls.cuIpcGetEventHandle(&raw mut handle, self.raw()) }
-            .map_err(|failure| self.driver().error(failure))?;
+        scope::run(self.context().target(), |calls| {
+            // SAFETY: *pointers*: a live local; *handles*: this handle's event.
+            unsafe { calls.cuIpcGetEventHandle(&raw mut handle, self.raw()) }
+        })?;
         let handle = EventHandle(handle.reserved.map(|byte| byte.to_ne_bytes()[0]));
         Ok(ExportedEvent { event: self.clone(), handle })
     }
 
     /// Opens an event of another process. It marks work of both, and has no timing.
     ///
-    /// Calls `cuIpcOpenEventHandle`.
+    /// Calls `cuIpcOpenEventHandle`; `cuEventDestroy` where it is undone.
     ///
     /// # Errors
     /// The call's failure, such as `INVALID_CONTEXT` for what this process itself exported; that of making the context

@@ -136,7 +136,8 @@ impl Kernel {
     /// The number of arguments and the size of each are compared with the kernel's parameters where the driver tells
     /// them. One driver call and no allocation on a created stream.
     ///
-    /// Calls `cuLaunchKernelEx`.
+    /// Calls `cuLaunchKernelEx`; for memory of another context as an argument, on a per-thread default stream or one that is
+    /// borrowed without an owner, also `cuEventCreate`, `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// - [`ErrorKind::Argument`](crate::ErrorKind::Argument): an argument too many or too few, one of another size, an

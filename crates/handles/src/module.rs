@@ -176,7 +176,8 @@ impl Function {
 
     /// As [`Kernel::launch`](crate::Kernel::launch), on a stream of the module's context.
     ///
-    /// Calls `cuLaunchKernelEx`.
+    /// Calls `cuLaunchKernelEx`; for memory of another context as an argument, on a per-thread default stream or one that is
+    /// borrowed without an owner, also `cuEventCreate`, `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// As [`Kernel::launch`](crate::Kernel::launch); a stream of another context is refused.

@@ -25,6 +25,8 @@ pub unsafe trait KernelArg {
 
     /// Told after a launch that may have been queued on this stream: memory remembers who uses it.
     ///
+    /// Calls nothing, unless an implementation does.
+    ///
     /// # Errors
     /// It couldn't be remembered; the launch stands.
     #[inline]
@@ -59,6 +61,8 @@ pub unsafe trait KernelArgs {
     ) -> Result<T>;
 
     /// Tells each argument that a launch may have been queued on this stream.
+    ///
+    /// Calls nothing, unless an argument does.
     ///
     /// # Errors
     /// The first that couldn't remember it, after all were told.

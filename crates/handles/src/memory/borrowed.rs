@@ -45,8 +45,8 @@ unsafe impl Resource for BorrowedRes {
 /// memory isn't known, so every stream has to be told, those of its own context as well. A kernel that gets it as an
 /// argument tells it by itself.
 ///
-/// Unique. Its drop makes no call of its own; with users it calls `cuEventCreate` and `cuEventRecord`, and the owner is
-/// dropped on the reclaimer, after `cuEventSynchronize` and `cuEventDestroy`.
+/// Unique. Its drop calls `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and
+/// `cuEventDestroy` for users, and then the owner is dropped on the reclaimer; without users it makes no call.
 ///
 /// # Examples
 /// ```
@@ -57,7 +57,7 @@ unsafe impl Resource for BorrowedRes {
 /// let (context, memory) = (device.context(), DeviceMemory::new(device.context(), 64)?);
 /// let (address, owner) = (memory.as_raw(), Arc::new(memory));
 /// // SAFETY: the owner keeps the memory alive, which has as many bytes.
-/// let borrowed = unsafe { BorrowedMemory::borrow_raw(context, address, 64, Some(owner))? };
+/// let borrowed = unsafe { BorrowedMemory::borrow_raw(context, 64, address, Some(owner))? };
 /// assert_eq!(borrowed.as_raw(), address);
 /// # Ok::<(), cuhold_handles::Error>(())
 /// ```
@@ -76,8 +76,8 @@ impl BorrowedMemory {
     /// value, or `owner` keeps them alive.
     pub unsafe fn borrow_raw(
         context: &Context,
-        raw: CUdeviceptr,
         bytes: usize,
+        raw: CUdeviceptr,
         owner: Option<Owner>,
     ) -> Result<Self> {
         let deps = MemoryDeps::new(context, bytes)?;
@@ -127,7 +127,7 @@ impl BorrowedMemory {
     /// after the work was queued.
     ///
     /// Calls nothing for a stream that this library can ask later; for a per-thread default stream, or one that is
-    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`.
+    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// A stream of another driver; the calls' failures, after which the owner is leaked.

@@ -46,8 +46,9 @@ unsafe impl Resource for DeviceMemoryRes {
 /// Streams of *other* contexts have to be told to it ([`used_on`](Self::used_on)): its end waits for them then. A kernel
 /// that gets it as an argument tells it by itself.
 ///
-/// Unique. Its drop calls `cuMemFree`, on the reclaimer, since that waits for the context's work. With users in other
-/// contexts it also calls `cuEventCreate` and `cuEventRecord` here, `cuEventSynchronize` and `cuEventDestroy` there.
+/// Its drop calls `cuMemFree`; for users in other contexts before that `cuStreamIsCapturing`, `cuEventCreate`,
+/// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`. Unique: what waits for the GPU is
+/// left to the reclaimer.
 ///
 /// # Examples
 /// ```
@@ -64,7 +65,7 @@ pub struct DeviceMemory(Owned<DeviceMemoryRes>);
 impl DeviceMemory {
     /// Allocates that many bytes, at least 1.
     ///
-    /// Calls `cuMemAlloc`.
+    /// Calls `cuMemAlloc`; `cuMemFree` where it is undone.
     ///
     /// # Errors
     /// No bytes are refused; `OUT_OF_MEMORY`, or another failure of the call, or that of making the context current and
@@ -107,7 +108,7 @@ impl DeviceMemory {
     /// its own context need not be told. To be called after the work was queued.
     ///
     /// Calls nothing for a stream that this library can ask later; for a per-thread default stream of another context,
-    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`.
+    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.

@@ -74,8 +74,9 @@ impl MemoryHandle {
 /// Every stream that uses it has to be told to it ([`used_on`](Self::used_on)), those of its own context as well: the
 /// driver isn't known to wait for any. A kernel that gets it as an argument tells it by itself.
 ///
-/// Unique. Its drop calls `cuIpcCloseMemHandle`; with users it also calls `cuEventCreate` and `cuEventRecord`, and the
-/// rest is done on the reclaimer, with `cuEventSynchronize` and `cuEventDestroy`.
+/// Its drop calls `cuIpcCloseMemHandle`; for users before that `cuStreamIsCapturing`, `cuEventCreate`,
+/// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`. Unique: with users the end is left to the
+/// reclaimer.
 ///
 /// # Examples
 /// ```
@@ -101,7 +102,7 @@ pub struct ImportedMemory(Owned<ImportedRes>);
 impl ImportedMemory {
     /// Opens memory that another process exported; `bytes` is its size there, at least 1, which the driver doesn't tell.
     ///
-    /// Calls `cuIpcOpenMemHandle`.
+    /// Calls `cuIpcOpenMemHandle`; `cuIpcCloseMemHandle` where it is undone.
     ///
     /// # Errors
     /// No bytes are refused; the call's failure, such as `INVALID_CONTEXT` for what this process itself exported; that of
@@ -146,7 +147,7 @@ impl ImportedMemory {
     /// after the work was queued.
     ///
     /// Calls nothing for a stream that this library can ask later; for a per-thread default stream, or one that is
-    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`.
+    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// A stream of another driver; the calls' failures, after which the memory stays open for good.

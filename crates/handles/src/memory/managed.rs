@@ -63,8 +63,9 @@ impl Attach {
 ///
 /// Streams of other contexts than its own have to be told to it ([`used_on`](Self::used_on)).
 ///
-/// Unique. Its drop calls `cuMemFree`, on the reclaimer, since that waits for the context's work. With users in other
-/// contexts it also calls `cuEventCreate` and `cuEventRecord` here, `cuEventSynchronize` and `cuEventDestroy` there.
+/// Its drop calls `cuMemFree`; for users in other contexts before that `cuStreamIsCapturing`, `cuEventCreate`,
+/// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`. Unique: what waits for the GPU is
+/// left to the reclaimer.
 ///
 /// # Examples
 /// ```
@@ -82,7 +83,7 @@ pub struct ManagedMemory(Owned<ManagedRes>);
 impl ManagedMemory {
     /// Allocates that many bytes, at least 1.
     ///
-    /// Calls `cuMemAllocManaged`.
+    /// Calls `cuMemAllocManaged`; `cuMemFree` where it is undone.
     ///
     /// # Errors
     /// No bytes are refused; `OUT_OF_MEMORY`, `NOT_SUPPORTED` where the device has none, or another failure of the call,
@@ -134,7 +135,7 @@ impl ManagedMemory {
     /// its own context need not be told. To be called after the work was queued.
     ///
     /// Calls nothing for a stream that this library can ask later; for a per-thread default stream of another context,
-    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`.
+    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.

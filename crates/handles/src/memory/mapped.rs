@@ -36,7 +36,7 @@ unsafe impl Resource for MappedRes {
 
 /// The memory of a [`Mapping`], which it keeps: [`Mapping::memory`] gives it.
 ///
-/// Clones are the same memory. Its drop makes no call of its own; the last one may be the mapping's last handle.
+/// Clones are the same memory. Its drop calls nothing by itself; the last one may be the mapping's last handle.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct MappedMemory(Handle<MappedRes>);
 
@@ -71,7 +71,7 @@ impl MappedMemory {
     /// Tells that work which was queued on this stream uses the memory: as [`Mapping::used_on`].
     ///
     /// Calls nothing for a stream that this library can ask later; for a per-thread default stream, or one that is
-    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`.
+    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// As [`Mapping::used_on`].

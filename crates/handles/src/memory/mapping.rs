@@ -111,9 +111,10 @@ pub(super) fn location(device: &Device) -> CUmemLocation {
 /// The driver unmaps memory that is in use, and the kernel faults. So every stream that uses it has to be told
 /// ([`used_on`](Self::used_on)); a kernel that gets a [`MappedMemory`] as an argument tells it by itself.
 ///
-/// Clones are the same mapping, and keep the memory and the addresses. The drop of the last one calls `cuMemUnmap`. With
-/// users it also calls `cuEventCreate` and `cuEventRecord`, and the rest is done on the reclaimer, with
-/// `cuEventSynchronize` and `cuEventDestroy`.
+/// Its drop calls `cuMemUnmap`; for users before that `cuStreamIsCapturing`, `cuEventCreate`,
+/// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`. With users the end is left to the reclaimer.
+///
+/// Clones are the same mapping, and keep the memory and the addresses.
 ///
 /// # Examples
 /// ```
@@ -242,7 +243,7 @@ impl Mapping {
     /// after the work was queued.
     ///
     /// Calls nothing for a stream that this library can ask later; for a per-thread default stream, or one that is
-    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`.
+    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// A stream of another driver; the calls' failures, after which the memory stays mapped for good.

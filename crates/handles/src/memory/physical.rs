@@ -60,6 +60,8 @@ pub struct PhysicalOptions {
 
 impl PhysicalOptions {
     /// Can be exported as a file.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn shareable() -> Self {
         Self { shareable: true }
@@ -82,7 +84,7 @@ impl PhysicalOptions {
 /// Physical memory of a device. It has no address until it is mapped ([`Mapping`](crate::Mapping)), once or several
 /// times; it belongs to no context, and lives as long as any handle of it or any mapping.
 ///
-/// Clones are the same handle. The drop of the last one calls `cuMemRelease`.
+/// Clones are the same handle. Its drop calls `cuMemRelease`, with the last of them.
 ///
 /// # Examples
 /// ```
@@ -126,12 +128,7 @@ impl PhysicalAllocation {
     /// Another size is refused, with the granularity; `OUT_OF_MEMORY`, or another failure of the calls.
     #[doc(alias = "cuMemCreate")]
     pub fn new(device: &Device, bytes: usize, options: PhysicalOptions) -> Result<Self> {
-        let granularity = Self::granularity_bytes(device, options)?;
-        if bytes == 0 || granularity == 0 || !bytes.is_multiple_of(granularity) {
-            return Err(Error::argument(format!(
-                "bytes: {bytes}, and it must be a multiple of {granularity} that isn't 0"
-            )));
-        }
+        whole(device, bytes)?;
         let properties = options.properties(device);
         let make = |calls: Calls<'_>, _: &PhysicalDeps| {
             let mut raw = 0;
@@ -238,6 +235,17 @@ impl PhysicalAllocation {
     pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
         self.0.close().map_err(|Refused { error, value }| Refused::new(error, value.map(Self)))
     }
+}
+
+/// Refuses a size that isn't a multiple of the granularity.
+pub(super) fn whole(device: &Device, bytes: usize) -> Result<()> {
+    let granularity = PhysicalAllocation::granularity_bytes(device, PhysicalOptions::default())?;
+    if bytes != 0 && granularity != 0 && bytes.is_multiple_of(granularity) {
+        return Ok(());
+    }
+    Err(Error::argument(format!(
+        "bytes: {bytes}, and it must be a multiple of {granularity} that isn't 0"
+    )))
 }
 
 fn deps(device: &Device, bytes: usize) -> Result<PhysicalDeps> {

@@ -124,6 +124,8 @@ pub struct RegisterOptions {
 
 impl RegisterOptions {
     /// Devices only read it.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn read_only() -> Self {
         Self { read_only: true }
@@ -141,9 +143,9 @@ impl RegisterOptions {
 /// it is leaked, and the warning says so. Streams of other contexts have to be told to it
 /// ([`used_on`](Self::used_on)).
 ///
-/// Unique. Its drop calls `cuMemHostUnregister`, on the reclaimer, since that waits for the context's work. With users in
-/// other contexts it also calls `cuEventCreate` and `cuEventRecord` here, `cuEventSynchronize` and `cuEventDestroy`
-/// there. To register the same memory again, [`close`](Self::close) it first: a drop leaves it registered for a while.
+/// Its drop calls `cuMemHostUnregister`; for users in other contexts before that `cuStreamIsCapturing`, `cuEventCreate`,
+/// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`. Unique: what waits for the GPU
+/// is left to the reclaimer. To register the same memory again, [`close`](Self::close) it first.
 ///
 /// # Examples
 /// ```
@@ -161,7 +163,7 @@ pub struct RegisteredMemory(Owned<RegisteredRes>);
 impl RegisteredMemory {
     /// Registers a vector's bytes, at least 1, and owns the vector.
     ///
-    /// Calls `cuMemHostRegister`.
+    /// Calls `cuMemHostRegister`; `cuMemHostUnregister` where it is undone.
     ///
     /// # Errors
     /// An empty vector is refused; the call's failure, such as `NOT_SUPPORTED` for an option that the device lacks; that
@@ -177,7 +179,7 @@ impl RegisteredMemory {
 
     /// Registers memory that `owner` keeps alive.
     ///
-    /// Calls `cuMemHostRegister`.
+    /// Calls `cuMemHostRegister`; `cuMemHostUnregister` where it is undone.
     ///
     /// # Errors
     /// As [`new`](Self::new); the owner is dropped.
@@ -292,7 +294,7 @@ impl RegisteredMemory {
     /// its own context need not be told. To be called after the work was queued.
     ///
     /// Calls nothing for a stream that this library can ask later; for a per-thread default stream of another context,
-    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`.
+    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.

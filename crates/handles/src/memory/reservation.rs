@@ -11,9 +11,6 @@ use crate::{
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 
-/// Addresses are reserved in pages of the host, which have at least so many bytes.
-const PAGE_BYTES: usize = 4096;
-
 /// The resource behind [`Reservation`].
 #[derive(Debug)]
 pub(crate) struct ReservationRes;
@@ -58,6 +55,8 @@ pub struct ReservationOptions {
 
 impl ReservationOptions {
     /// The first address is a multiple of this.
+    ///
+    /// Calls nothing.
     #[must_use]
     pub fn aligned(alignment_bytes: usize) -> Self {
         Self { alignment_bytes }
@@ -67,7 +66,7 @@ impl ReservationOptions {
 /// A range of addresses that no other allocation gets, the same on all devices. Memory comes there by mappings
 /// ([`Mapping`](crate::Mapping)), which keep it.
 ///
-/// Clones are the same range. The drop of the last one, those in mappings included, calls `cuMemAddressFree`.
+/// Clones are the same range. Its drop calls `cuMemAddressFree`, with the last of them, those in mappings included.
 ///
 /// # Examples
 /// ```
@@ -82,27 +81,24 @@ impl ReservationOptions {
 pub struct Reservation(Handle<ReservationRes>);
 
 impl Reservation {
-    /// Reserves that many bytes of addresses: a multiple of the host's page, and not 0. To be filled with mappings, it is
-    /// a multiple of the [granularity](crate::PhysicalAllocation::granularity_bytes).
+    /// Reserves that many bytes of addresses: a multiple of the
+    /// [granularity](crate::PhysicalAllocation::granularity_bytes) of the device's memory, and not 0.
     ///
-    /// Calls `cuMemAddressReserve`.
+    /// Calls `cuMemGetAllocationGranularity`, `cuMemAddressReserve`.
     ///
     /// # Errors
-    /// Other sizes are refused, and an alignment that isn't a power of two; `OUT_OF_MEMORY`, or another failure of the
-    /// call.
+    /// Other sizes are refused, with the granularity, and an alignment that isn't a power of two; `OUT_OF_MEMORY`, or
+    /// another failure of the calls.
     #[doc(alias = "cuMemAddressReserve")]
     pub fn new(device: &Device, bytes: usize, options: ReservationOptions) -> Result<Self> {
         let alignment = options.alignment_bytes;
-        if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) {
-            return Err(Error::argument(format!(
-                "bytes: {bytes}, and it must be a multiple of {PAGE_BYTES} that isn't 0"
-            )));
-        }
         if alignment != 0 && !alignment.is_power_of_two() {
             return Err(Error::argument(format!(
                 "alignment_bytes: {alignment}, and it must be a power of two, or 0"
             )));
         }
+        // The manual asks for pages of the host; an H200 refused them.
+        super::physical::whole(device, bytes)?;
         let make = |calls: Calls<'_>, _: &ReservationDeps| {
             let mut raw = 0;
             // SAFETY: *pointers*: a live local.

@@ -16,6 +16,7 @@
 
 use crate::{
     context::Context,
+    current::Current,
     driver::Driver,
     error::{AnyCall, Error, ErrorKind, Note, Result, Status},
     event::{Event, EventOptions},
@@ -30,6 +31,8 @@ use std::{fmt, thread::ThreadId};
 
 /// What is said of memory whose users aren't known to be done.
 const IN_USE: &str = "work of another context may still use it";
+
+const CAPTURED: &str = "a stream that uses the memory is being captured and can't be waited for";
 
 /// Streams that use memory, beyond those that its end waits for anyway.
 #[derive(Default)]
@@ -257,9 +260,7 @@ fn mark(stream: &Stream) -> Result<Event> {
             unsafe { calls.cuStreamIsCapturing(stream.raw(), &raw mut status) }
         })?;
         if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
-            return Err(Error::state(
-                "a stream that uses the memory is being captured and can't be waited for",
-            ));
+            return Err(Error::state(CAPTURED));
         }
     }
     stream.record_new(EventOptions::default())
@@ -268,18 +269,22 @@ fn mark(stream: &Stream) -> Result<Event> {
 /// Tells that the memory is leaked: one warning for each failed driver call.
 #[cold]
 fn warn(driver: &Driver, object: Object, error: &Error) {
-    driver.warn(match (error.call(), error.status()) {
+    let first = match (error.call(), error.status()) {
         (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
             CudaWarning::failed(Failure { call, status }, object, Fate::Leaked).with_text(IN_USE)
         }
-        _ => {
-            CudaWarning::note(object, IN_USE).with_fate(Fate::Leaked).with_text(&error.to_string())
-        }
-    });
+        _ => CudaWarning::note(object, CAPTURED).with_fate(Fate::Leaked),
+    };
+    let is_noted = error.notes().iter().any(|note| matches!(note, Note::NotRestored { .. }));
+    driver.warn(if is_noted { first } else { first.with_current(error.now_current()) });
     for note in error.notes() {
         match note {
             Note::NotRestored { failure: Some(failure), now } => {
                 driver.warn(CudaWarning::restore_refused(*failure, object, *now));
+            }
+            Note::NotRestored { failure: None, now: now @ Current::Unknown(failure) } => {
+                let asked = CudaWarning::failed(*failure, object, Fate::Unknown);
+                driver.warn(asked.with_current(*now));
             }
             Note::Failed(failure) | Note::UndoFailed(failure) => {
                 driver.warn(CudaWarning::failed(*failure, object, Fate::Unknown));

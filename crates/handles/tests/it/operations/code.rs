@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "launches kernels")]
 
-use cuhold_handles::{LaunchConfig, Library, Module, driver_sys::ffi::CUfunction_attribute};
+use cuhold_handles::{
+    Context, ContextFlags, DeviceMemory, LaunchConfig, Library, Module, PerThreadStream,
+    driver_sys::ffi::CUfunction_attribute,
+};
 use cuhold_testkit::{PTX, Run};
 
 /// A module whose kernels the simulated driver knows.
@@ -38,9 +41,19 @@ cuhold_testkit::enrol! {
     }
 
     Kernel::launch |run| {
-        let kernel = run.kernel("nop");
-        // SAFETY: the kernel has no parameters and touches no memory.
-        run.repeat(|| unsafe { kernel.launch(run.stream(), LaunchConfig::for_len(1), ()) });
+        let (kernel, per_thread) = (run.kernel("fill"), PerThreadStream::new(run.context()));
+        let context = Context::new(run.device(), ContextFlags::default()).unwrap();
+        let memory = DeviceMemory::new(&context, 64).unwrap();
+        let (one, args) = (LaunchConfig::for_len(1), (&memory, 7_u32, 16_u32));
+        let stream = run.stream();
+        // A stream that can't be asked later is marked by an event.
+        if stream.is_exposed() && !stream.is_token() {
+            // SAFETY: the memory has 16 words and remembers who uses it.
+            run.repeat(|| unsafe { kernel.launch(&per_thread, one, args) });
+        } else {
+            // SAFETY: as above.
+            run.repeat(|| unsafe { kernel.launch(stream, one, args) });
+        }
     }
 
     Module::load |run| {
@@ -63,8 +76,18 @@ cuhold_testkit::enrol! {
     }
 
     Function::launch |run| {
-        let function = module(run).function("nop").unwrap();
-        // SAFETY: the kernel has no parameters and touches no memory.
-        run.repeat(|| unsafe { function.launch(run.stream(), LaunchConfig::for_len(1), ()) });
+        let function = module(run).function("fill").unwrap();
+        let per_thread = PerThreadStream::new(run.context());
+        let context = Context::new(run.device(), ContextFlags::default()).unwrap();
+        let memory = DeviceMemory::new(&context, 64).unwrap();
+        let (one, args) = (LaunchConfig::for_len(1), (&memory, 7_u32, 16_u32));
+        let stream = run.stream();
+        if stream.is_exposed() && !stream.is_token() {
+            // SAFETY: the memory has 16 words and remembers who uses it.
+            run.repeat(|| unsafe { function.launch(&per_thread, one, args) });
+        } else {
+            // SAFETY: as above.
+            run.repeat(|| unsafe { function.launch(stream, one, args) });
+        }
     }
 }

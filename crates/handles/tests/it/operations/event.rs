@@ -1,6 +1,7 @@
 //! Events.
 
-use cuhold_handles::{Event, EventOptions};
+use cuhold_driver_sim::SimOptions;
+use cuhold_handles::{Device, Driver, Event, EventOptions};
 
 cuhold_testkit::enrol! {
     Event::with_options |run| {
@@ -22,6 +23,18 @@ cuhold_testkit::enrol! {
         let [from, to] = [(); 2].map(|()| stream.record_new(EventOptions::timing()).unwrap());
         stream.synchronize().unwrap();
         run.repeat(|| to.elapsed_ms_since(&from));
+    }
+
+    Event::export |run| {
+        let event = run.device().new_event(EventOptions::interprocess()).unwrap();
+        run.repeat(|| event.export());
+    }
+
+    Event::import |run| {
+        let there = Driver::from_api(run.sim().other_process(SimOptions::default()));
+        let device = Device::with_driver(&there, 0).unwrap();
+        let token = device.new_event(EventOptions::interprocess()).unwrap().export().unwrap();
+        run.create(|| Event::import(run.context(), token.handle()));
     }
 
     Event::close |run| {

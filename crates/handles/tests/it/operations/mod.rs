@@ -10,8 +10,10 @@ mod external;
 mod graph;
 mod green;
 mod link;
+mod memory;
 mod stream;
 mod texture;
+mod virtual_memory;
 
 use cuhold_testkit::Enrolled;
 
@@ -26,6 +28,8 @@ const ENROLLED: &[&[Enrolled]] = &[
     green::OPERATIONS,
     link::OPERATIONS,
     external::OPERATIONS,
+    memory::OPERATIONS,
+    virtual_memory::OPERATIONS,
     stream::OPERATIONS,
     texture::OPERATIONS,
 ];

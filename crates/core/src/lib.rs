@@ -36,21 +36,30 @@ pub use compile::{CompileOptions, Compiler, Output, Program};
 #[cfg(feature = "sim")]
 pub use cuhold_driver_sim as sim;
 pub use cuhold_driver_sys as driver_sys;
+#[cfg(unix)]
+#[doc(inline)]
+pub use cuhold_handles::FileDescriptor;
 #[doc(inline)]
 pub use cuhold_handles::{
-    Action, AddressMode, AnyArray, AnyCall, Array, ArrayDesc, ArrayFormat, ArrayLevel, AsStream,
-    ByHand, Capture, Closed, Context, ContextFlags, Counts, CudaWarning, Current, Deny, Device,
-    Driver, Error, ErrorKind, Event, EventOptions, ExternalBuffer, ExternalMemory,
-    ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore, ExternalSemaphoreKind, Fate,
-    Filter, FilterMode, Function, Graph, GraphExec, GraphicsPlace, GraphicsResource, GreenContext,
-    Image, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, LinearMemory, LinkInput,
-    LinkOptions, LinkState, MappedGraphics, MipmappedArray, Module, Note, NvJitLink,
-    NvJitLinkInput, NvrtcProgram, NvvmProgram, Object, ObjectKind, Owner, Parameter, Parameters,
-    PerThreadStream, PitchedMemory, Reclaim, Refused, Reports, Result, Retention, Rule, Sink,
-    SmResource, SmSplit, Status, Stream, StreamOptions, StreamRef, Surface, Texture,
-    TextureOptions, TextureSource, TextureView, UnknownAction, UserObject, Verified, WarningKind,
+    Access, Action, AddressMode, AnyArray, AnyCall, Array, ArrayDesc, ArrayFormat, ArrayLevel,
+    AsStream, Attach, BorrowedMemory, ByHand, Capture, Closed, Context, ContextFlags, Counts,
+    CudaWarning, Current, Deny, Device, DeviceMemory, Driver, Errno, Error, ErrorKind, Event,
+    EventHandle, EventOptions, ExportedEvent, ExternalBuffer, ExternalMemory, ExternalMemoryKind,
+    ExternalMemoryOptions, ExternalSemaphore, ExternalSemaphoreKind, Fate, Filter, FilterMode,
+    Function, Graph, GraphExec, GraphicsPlace, GraphicsResource, GreenContext, Image,
+    ImportedMemory, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, LinearMemory, LinkInput,
+    LinkOptions, LinkState, ManagedMemory, MappedGraphics, MappedMemory, Mapping, MemoryHandle,
+    MipmappedArray, Module, Note, NvJitLink, NvJitLinkInput, NvrtcProgram, NvvmProgram, Object,
+    ObjectKind, Owner, Parameter, Parameters, PerThreadStream, PhysicalAllocation, PhysicalOptions,
+    PitchedMemory, Reclaim, Refused, RegisterOptions, RegisteredMemory, Reports, Reservation,
+    ReservationOptions, Result, Retention, Rule, Sink, SmResource, SmSplit, Status, Stream,
+    StreamOptions, StreamRef, Surface, Texture, TextureOptions, TextureSource, TextureView,
+    UnknownAction, UserObject, Verified, WarningKind,
 };
 
+#[cfg(unix)]
+#[doc(inline)]
+pub use cuhold_memory::ImportedPool;
 #[doc(inline)]
 pub use cuhold_memory::{
     AsSource, Block, Buffer, BufferView, BufferViewMut, HostBuffer, HostSource, HostTarget,

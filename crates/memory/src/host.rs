@@ -7,7 +7,7 @@
 use crate::layout;
 use bytemuck::Pod;
 use cuhold_handles::{
-    Closed, Context, Driver, Error, ObjectKind, Refused, Result,
+    AsStream, Closed, Context, Driver, Error, ObjectKind, Refused, Result, Users,
     driver_sys::{
         Call, Calls, Failure,
         ffi::{CU_MEMHOSTALLOC_PORTABLE, CUcontext, c_void},
@@ -49,20 +49,30 @@ impl Raw for HostPtr {
 #[derive(Debug)]
 pub(crate) struct HostRes;
 
+/// What page-locked memory refers to.
+#[derive(Debug)]
+pub(crate) struct HostDeps {
+    context: Context,
+    users: Users,
+}
+
 // SAFETY: *ends*: `cuMemFreeHost`. *Dependencies*: page-locked memory ends with its context.
 unsafe impl Resource for HostRes {
     type Raw = HostPtr;
-    type Deps = Context;
+    type Deps = HostDeps;
     const KIND: ObjectKind = ObjectKind::HostMemory;
     const DESTROY: Option<Call> = Some(Call::cuMemFreeHost);
 
-    fn driver(deps: &Context) -> &Driver {
-        deps.driver()
+    fn driver(deps: &HostDeps) -> &Driver {
+        deps.context.driver()
     }
-    fn context(deps: &Context) -> CUcontext {
-        deps.as_raw()
+    fn context(deps: &HostDeps) -> CUcontext {
+        deps.context.as_raw()
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: HostPtr, _: &Context) -> Result<(), Failure> {
+    fn users(deps: &HostDeps) -> Option<&Users> {
+        Some(&deps.users)
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: HostPtr, _: &HostDeps) -> Result<(), Failure> {
         // SAFETY: the caller's promise.
         unsafe { free(calls, raw) }
     }
@@ -105,7 +115,9 @@ pub(crate) fn allocate(context: &Context, bytes: usize) -> Result<HostPtr> {
 ///
 /// Unique. While a copy is under way it is inside the copy's [`Pending`](crate::Pending), so nobody else can touch it.
 ///
-/// Its drop calls `cuMemFreeHost` on the reclaimer, since that waits for all work of the context.
+/// Its drop calls `cuMemFreeHost` on the reclaimer, since that waits for all work of the context; for users in other
+/// contexts ([`used_on`](Self::used_on)) before that `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`,
+/// `cuEventSynchronize` and `cuEventDestroy`.
 ///
 /// # Examples
 /// ```
@@ -183,9 +195,37 @@ impl<T: Pod> HostBuffer<T> {
         memory.map_or(NonNull::dangling(), NonNull::cast)
     }
 
-    /// Frees the memory here and now. Waits for all work of its context.
+    /// Tells that work which was queued on this stream uses the memory: work that this library doesn't see, such as a kernel
+    /// that was given its address. Its end waits for that work then. Copies of this crate own the memory while they are
+    /// under way, and streams of its own context are waited for anyway. To be called after the work was queued.
     ///
-    /// Calls `cuMemFreeHost`, in relaxed capture mode.
+    /// Calls nothing for a stream that this library can ask later; for a per-thread default stream of another context,
+    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
+    ///
+    /// # Errors
+    /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{HostBuffer, handles::{Context, ContextFlags, Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// let other = Context::new(&device, ContextFlags::default())?.new_stream()?;
+    /// let host = HostBuffer::<f32>::zeroed(device.context(), 3)?;
+    /// // A kernel on `other` is launched here, and given the address.
+    /// host.used_on(&other)?;
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
+    pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
+        let Some(memory) = &self.memory else { return Ok(()) };
+        let (stream, deps) = (stream.as_stream(), memory.deps());
+        deps.context.driver().check_same(stream.driver(), "stream")?;
+        deps.users.used_on(stream, Some(&deps.context))
+    }
+
+    /// Frees the memory here and now. Waits for all work of its context, and for users in other contexts.
+    ///
+    /// Calls `cuMemFreeHost`, in relaxed capture mode; for users in other contexts before that `cuStreamIsCapturing`,
+    /// `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`] with the call's failure; with the memory where the driver wasn't asked.
@@ -215,7 +255,7 @@ fn zeroed_memory(context: &Context, bytes: usize) -> Result<Owned<HostRes>> {
     )?;
     // SAFETY: as many bytes were allocated, which nobody else knows.
     unsafe { memory.as_ptr().write_bytes(0, bytes) };
-    Ok(Owned::own(memory, context.clone()))
+    Ok(Owned::own(memory, HostDeps { context: context.clone(), users: Users::default() }))
 }
 
 impl<T: Pod> Deref for HostBuffer<T> {

@@ -33,5 +33,7 @@ pub use bytemuck;
 pub use cuhold_handles as handles;
 pub use host::{HostBuffer, HostSource, HostTarget};
 pub use pending::Pending;
+#[cfg(unix)]
+pub use pool::ImportedPool;
 pub use pool::{Pool, PoolOptions};
 pub use source::{AsSource, Block, MemoryResource, SourceRef};

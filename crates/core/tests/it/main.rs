@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod compile;
 #[cfg(test)]
+mod memory_objects;
+#[cfg(test)]
 mod operations;
 #[cfg(test)]
 mod resources;

@@ -6,6 +6,7 @@
     reason = "refers to a raw stream, and takes over what the simulated driver planted"
 )]
 
+use crate::memory_objects::is_of_another_process;
 use cuhold_handles::driver_sys::{
     CallLog, Hooked,
     nvjitlink::{NvJitLinkApi, NvJitLinkCall},
@@ -48,6 +49,9 @@ pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
         ObjectKind::Event => alone(Box::new(device.new_event(EventOptions::timing()).unwrap())),
         ObjectKind::BlockingEvent => {
             alone(Box::new(device.new_event(EventOptions::default().blocking()).unwrap()))
+        }
+        ObjectKind::InterprocessEvent => {
+            alone(Box::new(device.new_event(EventOptions::interprocess()).unwrap()))
         }
         ObjectKind::Pool => alone(Box::new(new_pool())),
         ObjectKind::DefaultPool => alone(Box::new(Pool::default_of(device).unwrap())),
@@ -94,7 +98,10 @@ pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
         ObjectKind::GraphicsResource
         | ObjectKind::ExternalMemory
         | ObjectKind::ExternalSemaphore => alone(take_planted(t, kind)),
-        other => alone(make_of_a_compiler(t, other)),
+        ObjectKind::NvrtcProgram | ObjectKind::NvvmProgram | ObjectKind::NvJitLink => {
+            alone(make_of_a_compiler(t, kind))
+        }
+        other => crate::memory_objects::make(t, other),
     }
 }
 
@@ -226,6 +233,9 @@ fn walk(t: &Kit) {
             continue;
         }
         if matches!(row.made, Made::FromRaw(_)) && t.sim().is_none() {
+            continue;
+        }
+        if is_of_another_process(row.kind) && t.sim().is_none() {
             continue;
         }
         let (here, later) = match row.ends_on {

@@ -101,7 +101,7 @@ impl Access {
 pub(super) fn location(device: &Device) -> CUmemLocation {
     CUmemLocation {
         type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device.raw() },
+        __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device.as_raw() },
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     driver::Driver,
     error::{AnyCall, Error, ErrorKind, Note, Result, Status},
     event::{Event, EventOptions},
-    object::Object,
+    object::{Object, ObjectKind},
     report::{CudaWarning, Fate},
     scope::{self, Outcome},
     stream::{Stream, StreamRef},
@@ -286,8 +286,20 @@ fn warn(driver: &Driver, object: Object, error: &Error) {
                 let asked = CudaWarning::failed(*failure, object, Fate::Unknown);
                 driver.warn(asked.with_current(*now));
             }
-            Note::Failed(failure) | Note::UndoFailed(failure) => {
+            Note::Failed(failure) => {
                 driver.warn(CudaWarning::failed(*failure, object, Fate::Unknown));
+            }
+            // The event that was to mark the work: what is known of it is that it isn't gone.
+            Note::UndoFailed(failure) => {
+                let event = Object::nameless(ObjectKind::Event);
+                driver.warn(CudaWarning::failed(*failure, event, Fate::Unknown));
+            }
+            Note::Leaked { raw } => {
+                let event = Object { kind: ObjectKind::Event, raw: *raw, id: 0 };
+                driver.warn(
+                    CudaWarning::note(event, "it is lost, its context could not be made sure of")
+                        .with_fate(Fate::Leaked),
+                );
             }
             _ => {}
         }

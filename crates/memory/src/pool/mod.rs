@@ -8,6 +8,11 @@
 #![expect(unsafe_code, reason = "calls the driver's pool functions")]
 
 mod attributes;
+#[cfg(unix)]
+mod share;
+
+#[cfg(unix)]
+pub use share::ImportedPool;
 
 use crate::{
     ordered,
@@ -64,6 +69,8 @@ pub struct PoolOptions {
     /// How much memory that nobody uses the pool keeps when the host waits for work, in bytes. The driver's default, 0,
     /// gives all of it back at each wait.
     pub release_threshold_bytes: u64,
+    /// Whether other processes can import it.
+    pub shareable: bool,
 }
 
 impl PoolOptions {
@@ -73,6 +80,15 @@ impl PoolOptions {
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Other processes can import it.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn shareable(mut self) -> Self {
+        self.shareable = true;
         self
     }
 
@@ -135,7 +151,7 @@ impl Pool {
         };
         let raw = scope::neutral(
             driver,
-            || made(device, max_bytes, options.release_threshold_bytes),
+            || made(device, max_bytes, options),
             |raw, error| unmade(driver, raw, error),
         )?;
         let deps = PoolDeps { device: device.clone(), max_bytes: Some(max_bytes) };
@@ -332,12 +348,17 @@ fn not_null(raw: CUmemoryPool) -> Result<CUmemoryPool> {
 }
 
 /// Creates a pool and sets its threshold.
-fn made(device: &Device, max_bytes: usize, threshold_bytes: u64) -> Result<CUmemoryPool> {
+fn made(device: &Device, max_bytes: usize, options: PoolOptions) -> Result<CUmemoryPool> {
+    let threshold_bytes = options.release_threshold_bytes;
     let driver = device.driver();
     let id = device.context().device();
     let properties = CUmemPoolProps {
         allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-        handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        handleTypes: if options.shareable {
+            CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        } else {
+            CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE
+        },
         location: CUmemLocation {
             type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
             __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id },

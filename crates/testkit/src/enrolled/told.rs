@@ -1,6 +1,6 @@
 //! What was told in a run: the errors that came back, and the warnings that were raised.
 
-use cuhold_driver_sys::{CUresult, Kind};
+use cuhold_driver_sys::{CUresult, Failure, Kind};
 use cuhold_handles::{AnyCall, CudaWarning, Current, Error, Fate, Note, Status, WarningKind};
 
 /// Everything that was told.
@@ -49,7 +49,11 @@ impl Told {
 
     /// For how many objects it was said, without their raw value, that ending them failed.
     pub(crate) fn unnamed_losses(&self) -> usize {
-        self.errors.iter().map(unnamed_in_error).sum()
+        let unnamed = self.warnings.iter().filter(|warning| {
+            let destroys = |failure: Failure| failure.call.columns().kind == Kind::Destroy;
+            warning.object().raw == 0 && warning.failure().is_some_and(destroys)
+        });
+        self.errors.iter().map(unnamed_in_error).sum::<usize>() + unnamed.count()
     }
 }
 

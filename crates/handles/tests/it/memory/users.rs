@@ -1,7 +1,6 @@
 //! Streams of other contexts that use memory: waited for before it is freed, or it is leaked and told.
 
 use super::{E, PATIENCE, counted};
-use crate::drop::capture::Capture;
 use cuhold_driver_sim::{ObjectKind as SimKind, Sim, ViolationKind};
 use cuhold_driver_sys::{Fault, ffi::CUstreamCaptureMode};
 use cuhold_handles::{
@@ -9,7 +8,7 @@ use cuhold_handles::{
     LaunchConfig, Mapping, ObjectKind, PerThreadStream, PhysicalAllocation, PhysicalOptions,
     Reservation, ReservationOptions, Sink, Stream,
 };
-use cuhold_testkit::{Kit, PTX, run, run_simulated};
+use cuhold_testkit::{ForeignCapture as Capture, Kit, PTX, run, run_simulated};
 use std::sync::atomic::Ordering;
 
 const RELAX: &str = "cuThreadExchangeStreamCaptureMode";
@@ -22,7 +21,7 @@ fn foreign(t: &Kit) -> (Context, Stream) {
     (context, stream)
 }
 
-fn memory(t: &Kit) -> DeviceMemory {
+fn new_memory(t: &Kit) -> DeviceMemory {
     DeviceMemory::new(t.context(), 4 * WORDS as usize).unwrap()
 }
 
@@ -37,7 +36,7 @@ fn use_on(t: &Kit, memory: &DeviceMemory, stream: &Stream) {
 fn a_kernel_on_another_context_s_stream_is_waited_for_when_its_memory_is_dropped() {
     run(|t| {
         let (_context, stream) = foreign(t);
-        let memory = memory(t);
+        let memory = new_memory(t);
         use_on(t, &memory, &stream);
         t.driver().reclaim().drain(PATIENCE).unwrap();
         let by_hand = t.driver().reclaim().run_by_hand();
@@ -83,7 +82,7 @@ fn without_being_told_the_driver_frees_under_the_kernel() {
     // The same, told.
     run_simulated(|t, _| {
         let (_context, stream) = foreign(t);
-        let memory = memory(t);
+        let memory = new_memory(t);
         let (fill, config) = (t.kernels().kernel("fill").unwrap(), LaunchConfig::for_len(WORDS));
         // SAFETY: the memory's end waits for the stream.
         unsafe { fill.launch(&stream, config, (memory.as_raw(), 7_u32, WORDS)) }.unwrap();
@@ -96,7 +95,7 @@ fn without_being_told_the_driver_frees_under_the_kernel() {
 #[test]
 fn streams_of_the_memory_s_own_context_cost_nothing() {
     run(|t| {
-        let (stream, memory) = (t.device().new_stream().unwrap(), memory(t));
+        let (stream, memory) = (t.device().new_stream().unwrap(), new_memory(t));
         use_on(t, &memory, &stream);
         let ((), calls) = t.calls(|| {
             memory.used_on(&stream).unwrap();
@@ -113,7 +112,7 @@ fn streams_of_the_memory_s_own_context_cost_nothing() {
 fn a_stream_that_uses_memory_again_and_again_is_one_user() {
     run(|t| {
         let (_context, stream) = foreign(t);
-        let memory = memory(t);
+        let memory = new_memory(t);
         for _ in 0..3 {
             use_on(t, &memory, &stream);
         }
@@ -126,7 +125,7 @@ fn a_stream_that_uses_memory_again_and_again_is_one_user() {
 fn a_stream_that_ended_meanwhile_is_waited_for_all_the_same() {
     run(|t| {
         let (context, stream) = foreign(t);
-        let memory = memory(t);
+        let memory = new_memory(t);
         use_on(t, &memory, &stream);
         // The memory keeps the stream, and with it its context.
         drop((stream, context));
@@ -139,7 +138,7 @@ fn a_stream_that_ended_meanwhile_is_waited_for_all_the_same() {
 fn a_thread_s_own_stream_is_marked_when_it_is_told() {
     run(|t| {
         let (context, _) = foreign(t);
-        let memory = memory(t);
+        let memory = new_memory(t);
         let stream = PerThreadStream::new(&context);
         let mark = |calls: &[&str]| calls.iter().filter(|call| call.starts_with("cuEvent")).count();
         let ((), first) = t.calls(|| memory.used_on(&stream).unwrap());
@@ -154,7 +153,7 @@ fn a_thread_s_own_stream_is_marked_when_it_is_told() {
 fn fails(t: &Kit, call: &'static str) {
     let sim = t.sim().unwrap();
     let (_context, stream) = foreign(t);
-    let memory = memory(t);
+    let memory = new_memory(t);
     let raw = memory.as_raw();
     use_on(t, &memory, &stream);
     let capture = t.driver().reports().capture(4);
@@ -183,7 +182,7 @@ fn memory_whose_users_can_t_be_marked_or_waited_for_is_leaked_with_one_warning()
 fn closing_memory_whose_users_can_t_be_waited_for_gives_it_back() {
     run_simulated(|t, _| {
         let (_context, stream) = foreign(t);
-        let memory = memory(t);
+        let memory = new_memory(t);
         use_on(t, &memory, &stream);
         for call in ["cuEventCreate", "cuEventRecord", "cuEventSynchronize"] {
             let memory = DeviceMemory::new(t.context(), 64).unwrap();
@@ -202,7 +201,7 @@ fn closing_memory_whose_users_can_t_be_waited_for_gives_it_back() {
 fn memory_that_a_captured_stream_used_is_leaked_rather_than_waited_for() {
     run_simulated(|t, sim| {
         let (_context, stream) = foreign(t);
-        let memory = memory(t);
+        let memory = new_memory(t);
         let raw = memory.as_raw();
         use_on(t, &memory, &stream);
         let relaxed = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -247,7 +246,7 @@ fn a_mapping_is_unmapped_after_every_stream_that_was_told() {
 fn an_owner_outlives_the_work_that_uses_what_it_keeps() {
     run_simulated(|t, _| {
         let stream = t.device().new_stream().unwrap();
-        let kept = memory(t);
+        let kept = new_memory(t);
         let (owner, _, drops) = counted();
         // SAFETY: the memory outlives it.
         let borrowed =

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "gives memory back to a pool by hand")]
 
-use cuhold_memory::{MemoryResource as _, Pool, PoolOptions};
+use cuhold_memory::{ImportedPool, MemoryResource as _, Pool, PoolOptions};
 use cuhold_testkit::Run;
 
 fn pool(run: &Run<'_>) -> Pool {
@@ -20,6 +20,29 @@ cuhold_testkit::enrol! {
 
     Pool::current_of |run| {
         run.create(|| Pool::current_of(run.device()));
+    }
+
+    Pool::export |run| {
+        let pool = Pool::new(run.device(), PoolOptions::default().shareable()).unwrap();
+        run.create(|| pool.export());
+    }
+
+    ImportedPool::import |run| {
+        let pool = Pool::new(run.device(), PoolOptions::default().shareable()).unwrap();
+        let file = pool.export().unwrap();
+        run.create(|| ImportedPool::import(run.device(), file.try_clone().unwrap()));
+    }
+
+    ImportedPool::close |run| {
+        let pool = Pool::new(run.device(), PoolOptions::default().shareable()).unwrap();
+        let imported = ImportedPool::import(run.device(), pool.export().unwrap()).unwrap();
+        drop(run.keep_or(run.op(|| imported.close())));
+    }
+
+    ImportedPool::drop |run| {
+        let pool = Pool::new(run.device(), PoolOptions::default().shareable()).unwrap();
+        let imported = ImportedPool::import(run.device(), pool.export().unwrap()).unwrap();
+        run.op(|| drop(imported));
     }
 
     Pool::close |run| {

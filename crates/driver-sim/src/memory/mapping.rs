@@ -87,6 +87,7 @@ pub(crate) fn reserve(
     flags: c_ulonglong,
 ) -> Answer {
     let out = out.required()?;
+    turn.not_lost()?;
     let size_bytes = size as u64;
     let is_aligned = alignment == 0 || alignment.is_power_of_two();
     // Not of the host's pages, as is documented, but of what is mapped there (measured).
@@ -108,6 +109,8 @@ pub(crate) fn reserve(
 
 /// Only the whole reservation, and only without a mapping (measured).
 pub(crate) fn reservation_free(turn: &mut Turn<'_>, start: CUdeviceptr, size: usize) -> Answer {
+    // That a lost driver answers so here, too, is a choice.
+    turn.not_lost()?;
     let memory = &mut turn.state.memory;
     let found = memory.reservations.get(&start).filter(|found| found.size_bytes == size as u64);
     if found.is_none() || !memory.mappings_in(start, size as u64).is_empty() {

@@ -132,6 +132,19 @@ pub(super) const PROBES: &[Probe] = &[
         ask!(c.cuMemcpyDtoHAsync_v2(to.ptr(), memory, to.bytes(), stream), "after");
         Ok(())
     }),
+    Probe::case(Call::cuIpcCloseMemHandle, "memory in use is closed without waiting", |c| {
+        c.current()?;
+        let handle = memory_of_another(c)?;
+        let stream = c.stream()?;
+        let mut memory = 0;
+        must!(c.cuIpcOpenMemHandle_v2(&raw mut memory, handle, LAZY));
+        let gate = c.busy(stream)?;
+        ask!(c.cuMemsetD32Async(memory, 7, 16, stream), "fill");
+        ask!(c.cuIpcCloseMemHandle(memory), "close");
+        gate.open();
+        ask!(c.cuStreamSynchronize(stream), "synchronize");
+        Ok(())
+    }),
     Probe::works(Call::cuIpcCloseMemHandle, "memory of another process is closed", |c| {
         c.current()?;
         let handle = memory_of_another(c)?;

@@ -73,6 +73,34 @@ pub(super) const PROBES: &[Probe] = &[
         crash!(c.cuMemMap(start, BYTES, 0, handle, 0));
         Ok(())
     }),
+    Probe::case(Call::cuMemUnmap, "after a fault nothing is unmapped", |c| {
+        c.current()?;
+        let stream = c.stream()?;
+        let (mapping, bare) = (Mapping::accessible(c)?, reserve(c, BYTES)?);
+        let spare = Props::of(c)?.allocate(c, BYTES)?;
+        c.fault(stream)?;
+        ask!(c.cuStreamSynchronize(stream), "synchronize");
+        ask!(c.cuMemUnmap(mapping.start, mapping.bytes), "unmap");
+        ask!(c.cuMemAddressFree(mapping.start, mapping.bytes), "free_mapped");
+        ask!(c.cuMemAddressFree(bare, BYTES), "free");
+        ask!(c.cuMemRelease(spare), "release");
+        let mut start = 0;
+        ask!(c.cuMemAddressReserve(&raw mut start, BYTES, 0, 0, 0), "reserve");
+        let (mut handle, props) = (0, Props::of(c)?.raw());
+        ask!(c.cuMemCreate(&raw mut handle, BYTES, &raw const props, 0), "create");
+        Ok(())
+    }),
+    Probe::case(Call::cuMemUnmap, "a mapping in use is taken away at once", |c| {
+        c.current()?;
+        let stream = c.stream()?;
+        let mapping = Mapping::accessible(c)?;
+        let gate = c.busy(stream)?;
+        ask!(c.cuMemsetD32Async(mapping.start, 7, 16, stream), "fill");
+        ask!(c.cuMemUnmap(mapping.start, mapping.bytes), "unmap");
+        gate.open();
+        ask!(c.cuStreamSynchronize(stream), "synchronize");
+        Ok(())
+    }),
     Probe::works(Call::cuMemUnmap, "a mapping is taken away", |c| {
         let mapping = Mapping::accessible(c)?;
         step(move |c| {

@@ -352,7 +352,7 @@ impl Props {
         Ok(Self { location: c.here()?, handles: FILE })
     }
 
-    fn raw(self) -> CUmemAllocationProp {
+    pub(super) fn raw(self) -> CUmemAllocationProp {
         CUmemAllocationProp {
             type_: PINNED,
             requestedHandleTypes: self.handles,

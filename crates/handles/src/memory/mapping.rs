@@ -12,18 +12,23 @@ use crate::{
     stream::{AsStream, StreamRef},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    mem::ManuallyDrop,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// The resource behind [`Mapping`].
 #[derive(Debug)]
 pub(crate) struct MappingRes;
 
-/// What a mapping refers to. The memory goes before the addresses.
+/// What a mapping refers to.
 #[derive(Debug)]
 pub(crate) struct MappingDeps {
     allocation: PhysicalAllocation,
-    reservation: Reservation,
+    reservation: ManuallyDrop<Reservation>,
     users: Users,
+    /// Whether unmapping failed.
+    stuck: AtomicBool,
     /// Whether some device was ever given access.
     accessible: AtomicBool,
 }
@@ -33,10 +38,24 @@ impl MappingDeps {
         reservation.driver().check_same(allocation.driver(), "allocation")?;
         Ok(Self {
             allocation: allocation.clone(),
-            reservation: reservation.clone(),
+            reservation: ManuallyDrop::new(reservation.clone()),
             users: Users::default(),
+            stuck: AtomicBool::new(false),
             accessible: AtomicBool::new(false),
         })
+    }
+}
+
+impl Drop for MappingDeps {
+    /// Addresses where something is still mapped can't be freed (measured): they stay with it, and what was told of the
+    /// mapping is true of them.
+    fn drop(&mut self) {
+        // SAFETY: taken once: this is the drop, and nothing reads the field afterwards.
+        let reservation = unsafe { ManuallyDrop::take(&mut self.reservation) };
+        // Users that are still known weren't waited for, so that nothing was unmapped.
+        if self.stuck.load(Ordering::Relaxed) || !self.users.is_empty() {
+            drop(reservation.into_raw());
+        }
     }
 }
 
@@ -62,7 +81,9 @@ unsafe impl Resource for MappingRes {
         deps: &MappingDeps,
     ) -> Result<(), Failure> {
         // SAFETY: *pointers*: mapped, by the caller's promise, with this size.
-        unsafe { calls.cuMemUnmap(raw, deps.allocation.bytes()) }
+        let result = unsafe { calls.cuMemUnmap(raw, deps.allocation.bytes()) };
+        deps.stuck.store(result.is_err(), Ordering::Relaxed);
+        result
     }
 }
 

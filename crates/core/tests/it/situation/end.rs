@@ -86,7 +86,8 @@ fn what_a_thread_local_of_the_exiting_thread_holds_goes_silently() {
 fn what_a_thread_local_of_an_ending_thread_holds_ends_there() {
     run(|t| {
         thread::scope(|s| {
-            s.spawn(|| HELD.with(|held| *held.borrow_mut() = everything(t)));
+            // Joined by hand: the scope itself doesn't wait for a thread's locals to be dropped.
+            s.spawn(|| HELD.with(|held| *held.borrow_mut() = everything(t))).join().unwrap();
         });
         t.driver().reclaim().drain(std::time::Duration::from_secs(10)).unwrap();
     });

@@ -161,12 +161,12 @@ fn memory_of_a_mapping_is_used_once_a_device_has_access() {
         // SAFETY: the memory has at least 16 words, and remembers who uses it.
         unsafe { fill.launch(&stream, config, (&memory, 7_u32, 16_u32)) }.unwrap();
         stream.synchronize().unwrap();
-        // What is the mapping's last handle ends it, then its memory, then its addresses.
+        // What is the mapping's last handle ends it, then its addresses, then its memory.
         drop(mapping);
         let by_hand = t.driver().reclaim().run_by_hand();
         drop(memory);
         let ((), calls) = t.calls(|| while by_hand.step() {});
-        assert_eq!(calls[calls.len() - 3..], ["cuMemUnmap", "cuMemRelease", "cuMemAddressFree"]);
+        assert_eq!(calls[calls.len() - 3..], ["cuMemUnmap", "cuMemAddressFree", "cuMemRelease"]);
     });
 }
 
@@ -179,7 +179,7 @@ fn a_mapping_keeps_its_memory_and_its_addresses() {
         assert_eq!(allocation.close().unwrap(), Closed::StillShared);
         let (closed, calls) = t.calls(|| mapping.close().unwrap());
         assert_eq!(closed, Closed::Destroyed);
-        assert_eq!(calls, ["cuMemUnmap", "cuMemRelease", "cuMemAddressFree"]);
+        assert_eq!(calls, ["cuMemUnmap", "cuMemAddressFree", "cuMemRelease"]);
     });
 }
 

@@ -51,6 +51,7 @@ mod make;
 mod memory;
 mod module;
 mod object;
+mod raw;
 #[doc(hidden)]
 pub mod reclaim;
 mod report;

@@ -79,11 +79,7 @@ pub const RESOURCES: &[Row] = &[
     row(ObjectKind::RegisteredMemory, EndsOn::Reclaimer, &[RELAX, "cuMemHostUnregister", RELAX]),
     row(ObjectKind::ManagedMemory, EndsOn::Reclaimer, &[RELAX, "cuMemFree", RELAX]),
     row(ObjectKind::MappedMemory, EndsOn::Nowhere, &[]),
-    row(
-        ObjectKind::ImportedMemory,
-        EndsOn::DroppingThread,
-        &[CURRENT, "cuIpcCloseMemHandle"],
-    ),
+    row(ObjectKind::ImportedMemory, EndsOn::DroppingThread, &[CURRENT, "cuIpcCloseMemHandle"]),
     row(ObjectKind::BorrowedMemory, EndsOn::Nowhere, &[]),
     row(ObjectKind::PhysicalAllocation, EndsOn::DroppingThread, &["cuMemRelease"]),
     row(ObjectKind::Reservation, EndsOn::DroppingThread, &["cuMemAddressFree"]),

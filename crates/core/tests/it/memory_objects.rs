@@ -12,8 +12,9 @@ use cuhold_handles::{
 use cuhold_memory::{ImportedPool, Pool, PoolOptions};
 use cuhold_testkit::Kit;
 
-/// The same, of what is memory or looks like it.
-fn make_memory(t: &Kit, kind: ObjectKind) -> (Value, Value) {
+/// The only handle of an object of this kind, and what else was made for it, which outlives it: as
+/// [`make`](crate::resources::make), of what is memory or looks like it, or comes from another process.
+pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
     let (device, context) = (t.device(), t.context());
     let alone = |object: Value| -> (Value, Value) { (object, Box::new(())) };
     let granule =
@@ -28,6 +29,17 @@ fn make_memory(t: &Kit, kind: ObjectKind) -> (Value, Value) {
         (mapping, (range, allocation))
     };
     match kind {
+        ObjectKind::ImportedEvent => {
+            let Some(there) = elsewhere(t) else { return alone(Box::new(())) };
+            let token = there.new_event(EventOptions::interprocess()).unwrap();
+            let token = token.export().unwrap();
+            (Box::new(Event::import(t.context(), token.handle()).unwrap()), Box::new(token))
+        }
+        ObjectKind::ImportedPool => {
+            let pool = Pool::new(device, PoolOptions::default().shareable()).unwrap();
+            let file = pool.export().unwrap();
+            (Box::new(ImportedPool::import(device, file).unwrap()), Box::new(pool))
+        }
         ObjectKind::DeviceMemory => alone(Box::new(DeviceMemory::new(context, 8).unwrap())),
         ObjectKind::ManagedMemory => {
             alone(Box::new(ManagedMemory::new(context, 8, Attach::Global).unwrap()))

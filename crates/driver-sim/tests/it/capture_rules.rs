@@ -8,8 +8,8 @@ use std::thread;
 
 use crate::{
     ask::{
-        Asked, BLOCKING, NON_BLOCKING, Runs, assert_clean, call, context, event, get, primary,
-        sim_with, sim_with_context, stream,
+        Asked, BLOCKING, NON_BLOCKING, Runs, assert_clean, call, context, event, primary, sim_with,
+        sim_with_context, stream,
     },
     capture::{
         ACTIVE, GLOBAL, INVALIDATED, MODES, Mode, NONE, RELAXED, THREAD_LOCAL, begin, capturing,
@@ -279,10 +279,6 @@ fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>> {
         Call::cuCtxDisablePeerAccess => {
             call!(sim, cuCtxDisablePeerAccess(primary(sim, 1)))
         }
-        Call::cuIpcOpenMemHandle_v2 => {
-            get!(sim, cuIpcOpenMemHandle_v2(out, CUipcMemHandle::default(), 1)).map(|_: u64| ())
-        }
-        Call::cuIpcCloseMemHandle => call!(sim, cuIpcCloseMemHandle(0x1000)),
         _ => {
             return crate::memory::make_unsafe_call(sim, unsafe_one, other)
                 .or_else(|| crate::graph_exec::make_unsafe_call(sim, unsafe_one))

@@ -6,7 +6,8 @@
 
 use crate::{
     driver::Driver,
-    error::{Errno, Error, Refused, Result},
+    errno::Errno,
+    error::{Error, Refused, Result},
     object::{Object, ObjectKind},
     report::{CudaWarning, Fate},
     resource::Closed,

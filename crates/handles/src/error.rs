@@ -4,7 +4,9 @@
 //! they are known, then what else happened on the way out. An `Error` is two words: a bare driver failure stands inline,
 //! everything else is shared behind a pointer.
 
-use crate::{current::Current, hint};
+pub use crate::refused::Refused;
+
+use crate::{current::Current, errno::Errno, hint};
 use cuhold_driver_sys::{
     CUresult, Call, Failure,
     nvjitlink::{NvJitLinkCall, NvJitLinkFailure, nvJitLinkResult},
@@ -54,25 +56,6 @@ pub enum Status {
     NvJitLink(nvJitLinkResult),
     /// Of the operating system.
     Errno(Errno),
-}
-
-/// What the operating system answered: a number of `errno`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[expect(clippy::exhaustive_structs, reason = "a number of the system's")]
-pub struct Errno(pub i32);
-
-impl Errno {
-    /// That of the last call which failed on this thread.
-    pub(crate) fn last() -> Self {
-        Self(std::io::Error::last_os_error().raw_os_error().unwrap_or_default())
-    }
-}
-
-impl fmt::Display for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The system's own words, which end with the number.
-        fmt::Display::fmt(&std::io::Error::from_raw_os_error(self.0), f)
-    }
 }
 
 /// The call that answered a status.
@@ -586,43 +569,6 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
-
-/// A refusal that gives back what was handed in. Turns into its [`Error`] with `?`.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Refused<T> {
-    /// Why.
-    pub error: Error,
-    /// What was handed in, or what of it is still alive.
-    pub value: T,
-}
-
-impl<T> Refused<T> {
-    /// A refusal with this reason that gives `value` back.
-    ///
-    /// Calls nothing.
-    pub fn new(error: Error, value: T) -> Self {
-        Self { error, value }
-    }
-}
-
-impl<T> From<Refused<T>> for Error {
-    fn from(refused: Refused<T>) -> Self {
-        refused.error
-    }
-}
-
-impl<T> fmt::Display for Refused<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl<T: fmt::Debug> std::error::Error for Refused<T> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
 
 const _: () = {
     const fn shared<T: Send + Sync + Clone>() {}

@@ -32,6 +32,7 @@ mod current;
 mod descriptor;
 mod device;
 mod driver;
+mod errno;
 mod error;
 mod event;
 mod external;
@@ -54,6 +55,7 @@ mod object;
 mod raw;
 #[doc(hidden)]
 pub mod reclaim;
+mod refused;
 mod report;
 #[doc(hidden)]
 pub mod resource;
@@ -73,7 +75,8 @@ pub use current::Current;
 pub use descriptor::FileDescriptor;
 pub use device::{Device, Retention};
 pub use driver::{Driver, Verified};
-pub use error::{AnyCall, Errno, Error, ErrorKind, Note, Refused, Result, Status};
+pub use errno::Errno;
+pub use error::{AnyCall, Error, ErrorKind, Note, Refused, Result, Status};
 pub use event::{Event, EventOptions};
 pub use external::{
     ExternalBuffer, ExternalMemory, ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore,

@@ -283,6 +283,7 @@ fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>> {
             return crate::memory::make_unsafe_call(sim, unsafe_one, other)
                 .or_else(|| crate::graph_exec::make_unsafe_call(sim, unsafe_one))
                 .or_else(|| crate::image::make_unsafe_call(sim, unsafe_one))
+                .or_else(|| crate::process::make_unsafe_call(sim, unsafe_one))
                 .or_else(|| crate::external::make_unsafe_call(sim, unsafe_one));
         }
     })

@@ -259,24 +259,6 @@ pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call, stream: CUstream) ->
         Call::cuMemPoolTrimTo => call!(sim, cuMemPoolTrimTo(pool, 0)),
         Call::cuMemPoolSetAttribute => call!(sim, cuMemPoolSetAttribute(pool, threshold, value)),
         Call::cuMemPoolGetAttribute => call!(sim, cuMemPoolGetAttribute(pool, threshold, value)),
-        Call::cuMemPoolExportToShareableHandle => {
-            call!(
-                sim,
-                cuMemPoolExportToShareableHandle(value, pool, CUmemAllocationHandleType(1), 0)
-            )
-        }
-        Call::cuMemPoolImportFromShareableHandle => {
-            let (mut imported, kind) = (CUmemoryPool::NULL, CUmemAllocationHandleType(1));
-            call!(sim, cuMemPoolImportFromShareableHandle(&raw mut imported, pointer, kind, 0))
-        }
-        Call::cuMemPoolExportPointer => {
-            let mut data = CUmemPoolPtrExportData::default();
-            call!(sim, cuMemPoolExportPointer(&raw mut data, address))
-        }
-        Call::cuMemPoolImportPointer => {
-            let mut data = CUmemPoolPtrExportData::default();
-            call!(sim, cuMemPoolImportPointer(out, pool, &raw mut data))
-        }
         Call::cuMemPoolSetAccess => call!(sim, cuMemPoolSetAccess(pool, core::ptr::null(), 0)),
         Call::cuMemPoolGetAccess => {
             let mut flags = CUmemAccess_flags(0);

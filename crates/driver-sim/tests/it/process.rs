@@ -2,11 +2,11 @@
 
 use cuhold_driver_sim::{
     ObjectKind, Sim, SimOptions, ViolationKind,
-    cuhold_driver_sys::{DriverApi as _, ffi::*},
+    cuhold_driver_sys::{Call, DriverApi as _, ffi::*},
 };
 
 use crate::{
-    ask::{assert_clean, call, get, kinds, primary, sim_with_context, stream},
+    ask::{Asked, assert_clean, call, get, kinds, primary, sim_with_context, stream},
     virtual_memory::location,
 };
 
@@ -174,4 +174,33 @@ fn an_imported_pool_gives_the_exporter_s_memory_and_none_of_its_own() {
     call!(here, cuStreamSynchronize(s)).unwrap();
     assert_clean(&here);
     assert_clean(&there);
+}
+
+/// Makes the unsafe calls among those of pools between processes.
+pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>> {
+    let (mut address, mut number) = (8, 0_usize);
+    let pointer = core::ptr::without_provenance_mut(8);
+    let (out, value): (_, *mut c_void) = (&raw mut address, (&raw mut number).cast());
+    let pool: CUmemoryPool = get!(sim, cuDeviceGetDefaultMemPool(out, 0)).unwrap();
+    Some(match unsafe_one {
+        Call::cuMemPoolExportToShareableHandle => {
+            call!(
+                sim,
+                cuMemPoolExportToShareableHandle(value, pool, CUmemAllocationHandleType(1), 0)
+            )
+        }
+        Call::cuMemPoolImportFromShareableHandle => {
+            let (mut imported, kind) = (CUmemoryPool::NULL, CUmemAllocationHandleType(1));
+            call!(sim, cuMemPoolImportFromShareableHandle(&raw mut imported, pointer, kind, 0))
+        }
+        Call::cuMemPoolExportPointer => {
+            let mut data = CUmemPoolPtrExportData::default();
+            call!(sim, cuMemPoolExportPointer(&raw mut data, 8))
+        }
+        Call::cuMemPoolImportPointer => {
+            let mut data = CUmemPoolPtrExportData::default();
+            call!(sim, cuMemPoolImportPointer(out, pool, &raw mut data))
+        }
+        _ => return None,
+    })
 }

@@ -31,7 +31,8 @@ cuhold_testkit::enrol! {
     }
 
     Event::import |run| {
-        let there = Driver::from_api(run.sim().other_process(SimOptions::default()));
+        let Some(sim) = run.sim() else { return };
+        let there = Driver::from_api(sim.other_process(SimOptions::default()));
         let device = Device::with_driver(&there, 0).unwrap();
         let token = device.new_event(EventOptions::interprocess()).unwrap().export().unwrap();
         run.create(|| Event::import(run.context(), token.handle()));

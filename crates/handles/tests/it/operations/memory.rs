@@ -30,16 +30,16 @@ fn borrowed(run: &Run<'_>) -> BorrowedMemory {
 }
 
 /// Memory of another process, which is kept alive by what comes with it.
-fn exported(run: &Run<'_>) -> (MemoryHandle, DeviceMemory) {
-    let there = Driver::from_api(run.sim().other_process(SimOptions::default()));
+fn exported(run: &Run<'_>) -> Option<(MemoryHandle, DeviceMemory)> {
+    let there = Driver::from_api(run.sim()?.other_process(SimOptions::default()));
     let device = Device::with_driver(&there, 0).unwrap();
     let memory = DeviceMemory::new(device.context(), 64).unwrap();
-    (memory.export().unwrap(), memory)
+    Some((memory.export().unwrap(), memory))
 }
 
-fn imported(run: &Run<'_>) -> (ImportedMemory, DeviceMemory) {
-    let (handle, theirs) = exported(run);
-    (ImportedMemory::open(run.context(), handle, 64).unwrap(), theirs)
+fn imported(run: &Run<'_>) -> Option<(ImportedMemory, DeviceMemory)> {
+    let (handle, theirs) = exported(run)?;
+    Some((ImportedMemory::open(run.context(), handle, 64).unwrap(), theirs))
 }
 
 /// A stream of another device, which others may use.
@@ -141,24 +141,25 @@ cuhold_testkit::enrol! {
     }
 
     ImportedMemory::open |run| {
-        let (handle, _theirs) = exported(run);
+        let Some((handle, _theirs)) = exported(run) else { return };
         run.create(|| ImportedMemory::open(run.context(), handle, 64));
     }
 
     ImportedMemory::used_on |run| {
-        let ((memory, _theirs), stream) = (imported(run), per_thread(run));
+        let Some((memory, _theirs)) = imported(run) else { return };
+        let stream = per_thread(run);
         run.repeat(|| memory.used_on(&stream));
     }
 
     ImportedMemory::close |run| {
-        let (memory, _theirs) = imported(run);
+        let Some((memory, _theirs)) = imported(run) else { return };
         let stream = foreign(run);
         memory.used_on(&stream).unwrap();
         drop(run.keep_or(run.op(|| memory.close())));
     }
 
     ImportedMemory::drop |run| {
-        let (memory, _theirs) = imported(run);
+        let Some((memory, _theirs)) = imported(run) else { return };
         let stream = foreign(run);
         memory.used_on(&stream).unwrap();
         run.op(|| drop(memory));

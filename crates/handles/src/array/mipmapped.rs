@@ -10,8 +10,10 @@ use crate::{
     driver::Driver,
     error::{Error, Refused, Result},
     external::ExternalMemory,
+    memory::Users,
     object::ObjectKind,
     resource::{Closed, Owned, Resource},
+    stream::{AsStream, StreamRef},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::sync::Arc;
@@ -26,6 +28,13 @@ pub(crate) struct MipmappedDeps {
     context: Context,
     /// Whose memory it is a mapping of.
     external: Option<Arc<ExternalMemory>>,
+    users: Users,
+}
+
+impl MipmappedDeps {
+    fn new(context: &Context, external: Option<Arc<ExternalMemory>>) -> Self {
+        Self { context: context.clone(), external, users: Users::default() }
+    }
 }
 
 // SAFETY: *ends*: `cuMipmappedArrayDestroy`. *Dependencies*: the array refers to its context, and a mapping to the memory
@@ -42,6 +51,9 @@ unsafe impl Resource for MipmappedRes {
     fn context(deps: &MipmappedDeps) -> CUcontext {
         deps.context.as_raw()
     }
+    fn users(deps: &MipmappedDeps) -> Option<&Users> {
+        Some(&deps.users)
+    }
     unsafe fn destroy(
         calls: Calls<'_>,
         raw: CUmipmappedArray,
@@ -53,7 +65,10 @@ unsafe impl Resource for MipmappedRes {
 }
 
 /// A mipmapped array: levels, each half as large as the one before. It ends like an [`Array`](super::Array), and its
-/// [levels](super::ArrayLevel) keep it alive. Its drop calls `cuMipmappedArrayDestroy`.
+/// [levels](super::ArrayLevel) keep it alive.
+///
+/// Its drop calls `cuMipmappedArrayDestroy`; for users in other contexts before that `cuStreamIsCapturing`,
+/// `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
 ///
 /// # Examples
 /// ```
@@ -86,7 +101,7 @@ impl MipmappedArray {
             unsafe { calls.cuMipmappedArrayCreate(&raw mut raw, desc.as_raw(), levels) }?;
             Ok(raw)
         };
-        let deps = MipmappedDeps { context: context.clone(), external: None };
+        let deps = MipmappedDeps::new(context, None);
         Ok(Self(Owned::create(Call::cuMipmappedArrayCreate, deps, make)?))
     }
 
@@ -103,8 +118,7 @@ impl MipmappedArray {
             unsafe { calls.cuExternalMemoryGetMappedMipmappedArray(&raw mut raw, memory, desc) }?;
             Ok(raw)
         };
-        let (context, external) = (external.context().clone(), Some(Arc::clone(external)));
-        let deps = MipmappedDeps { context, external };
+        let deps = MipmappedDeps::new(external.context(), Some(Arc::clone(external)));
         Ok(Self(Owned::create(Call::cuExternalMemoryGetMappedMipmappedArray, deps, make)?))
     }
 
@@ -116,9 +130,27 @@ impl MipmappedArray {
         &self.0.deps().context
     }
 
-    /// Ends the array and its levels here and now. Waits for the work of its context.
+    /// Tells that work which was queued on this stream uses the array, so that its end waits for that work. Streams of
+    /// its own context need not be told. To be called after the work was queued.
     ///
-    /// Calls `cuMipmappedArrayDestroy`.
+    /// Calls nothing for a stream that this library can ask later; for a per-thread default stream of another context,
+    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
+    ///
+    /// # Errors
+    /// A stream of another driver; the calls' failures, after which the array is leaked rather than destroyed.
+    pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
+        self.used_by(stream.as_stream())
+    }
+
+    pub(crate) fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
+        self.driver().check_same(stream.driver(), "stream")?;
+        self.0.deps().users.used_on(stream, Some(self.context()))
+    }
+
+    /// Ends the array and its levels here and now. Waits for the work of its context, and for users in other contexts.
+    ///
+    /// Calls `cuMipmappedArrayDestroy`; for users in other contexts before that `cuStreamIsCapturing`, `cuEventCreate`,
+    /// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`], with the array where the driver wasn't asked.
@@ -139,7 +171,7 @@ pub(crate) fn check_levels(desc: &ArrayDesc, levels: u32) -> Result<()> {
 
 forms! {
     MipmappedArray(Owned<MipmappedRes>): CUmipmappedArray, "mipmapped array",
-    (context: &Context) => MipmappedDeps { context: context.clone(), external: None }
+    (context: &Context) => MipmappedDeps::new(context, None)
 }
 
 const _: () = {

@@ -25,8 +25,10 @@ use crate::{
     context::Context,
     driver::Driver,
     error::{Refused, Result},
+    memory::Users,
     object::ObjectKind,
     resource::{Closed, Owned, Resource},
+    stream::{AsStream, StreamRef},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::sync::Arc;
@@ -35,27 +37,46 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct ArrayRes;
 
+/// What an array refers to.
+#[derive(Debug)]
+pub(crate) struct ArrayDeps {
+    context: Context,
+    users: Users,
+}
+
+impl ArrayDeps {
+    fn new(context: &Context) -> Self {
+        Self { context: context.clone(), users: Users::default() }
+    }
+}
+
 // SAFETY: *ends*: `cuArrayDestroy`. *Dependencies*: an array refers to its context.
 unsafe impl Resource for ArrayRes {
     type Raw = CUarray;
-    type Deps = Context;
+    type Deps = ArrayDeps;
     const KIND: ObjectKind = ObjectKind::Array;
     const DESTROY: Option<Call> = Some(Call::cuArrayDestroy);
 
-    fn driver(deps: &Context) -> &Driver {
-        deps.driver()
+    fn driver(deps: &ArrayDeps) -> &Driver {
+        deps.context.driver()
     }
-    fn context(deps: &Context) -> CUcontext {
-        deps.as_raw()
+    fn context(deps: &ArrayDeps) -> CUcontext {
+        deps.context.as_raw()
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: CUarray, _: &Context) -> Result<(), Failure> {
+    fn users(deps: &ArrayDeps) -> Option<&Users> {
+        Some(&deps.users)
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: CUarray, _: &ArrayDeps) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuArrayDestroy(raw) }
     }
 }
 
 /// A CUDA array. Destroying it waits for the work of its context, so a `Drop` leaves that to the
-/// [reclaimer](crate::Reclaim). Its drop calls `cuArrayDestroy`.
+/// [reclaimer](crate::Reclaim). Streams of other contexts have to be told to it: see [`used_on`](Self::used_on).
+///
+/// Its drop calls `cuArrayDestroy`; for users in other contexts before that `cuStreamIsCapturing`, `cuEventCreate`,
+/// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
 ///
 /// # Examples
 /// ```
@@ -86,7 +107,7 @@ impl Array {
             Some(_) => Call::cuArrayCreate_v2,
             None => Call::cuArray3DCreate_v2,
         };
-        let make = |calls: Calls<'_>, _: &Context| {
+        let make = |calls: Calls<'_>, _: &ArrayDeps| {
             let mut raw = CUarray::NULL;
             match &plain {
                 // SAFETY: *pointers*: `raw` is a live local, and so is what describes the array.
@@ -96,7 +117,7 @@ impl Array {
             }?;
             Ok(raw)
         };
-        Ok(Self(Owned::create(call, context.clone(), make)?))
+        Ok(Self(Owned::create(call, ArrayDeps::new(context), make)?))
     }
 
     /// The context that the array was made in.
@@ -104,7 +125,24 @@ impl Array {
     /// Calls nothing.
     #[must_use]
     pub fn context(&self) -> &Context {
-        self.0.deps()
+        &self.0.deps().context
+    }
+
+    /// Tells that work which was queued on this stream uses the array, so that its end waits for that work. Streams of
+    /// its own context need not be told. To be called after the work was queued.
+    ///
+    /// Calls nothing for a stream that this library can ask later; for a per-thread default stream of another context,
+    /// or one that is borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
+    ///
+    /// # Errors
+    /// A stream of another driver; the calls' failures, after which the array is leaked rather than destroyed.
+    pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
+        self.used_by(stream.as_stream())
+    }
+
+    fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
+        self.driver().check_same(stream.driver(), "stream")?;
+        self.0.deps().users.used_on(stream, Some(self.context()))
     }
 
     /// What the array was made of, as the driver tells it.
@@ -119,9 +157,10 @@ impl Array {
         describe(self.driver(), self.as_raw())
     }
 
-    /// Ends the array here and now. Waits for the work of its context.
+    /// Ends the array here and now. Waits for the work of its context, and for users in other contexts.
     ///
-    /// Calls `cuArrayDestroy`.
+    /// Calls `cuArrayDestroy`; for users in other contexts before that `cuStreamIsCapturing`, `cuEventCreate`,
+    /// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`], with the array where the driver wasn't asked.
@@ -131,7 +170,7 @@ impl Array {
     }
 }
 
-forms! { Array(Owned<ArrayRes>): CUarray, "array", (context: &Context) => context.clone() }
+forms! { Array(Owned<ArrayRes>): CUarray, "array", (context: &Context) => ArrayDeps::new(context) }
 
 /// Asks what an array was made of.
 fn describe(driver: &Driver, raw: CUarray) -> Result<ArrayDesc> {
@@ -161,6 +200,13 @@ impl AnyArray {
         match self {
             Self::Array(array) => array.context(),
             Self::Level(level) => level.context(),
+        }
+    }
+
+    pub(crate) fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
+        match self {
+            Self::Array(array) => array.used_by(stream),
+            Self::Level(level) => level.mipmapped().used_by(stream),
         }
     }
 

@@ -9,10 +9,11 @@ use crate::{
     context::Context,
     driver::Driver,
     error::{Error, Refused, Result},
+    memory::Users,
     object::ObjectKind,
     resource::{Closed, Owned, Resource},
     scope,
-    stream::Stream,
+    stream::{AsStream as _, Stream},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -21,23 +22,40 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 #[derive(Debug)]
 pub(crate) struct ExternalSemaphoreRes;
 
+/// What a semaphore refers to.
+#[derive(Debug)]
+pub(crate) struct SemaphoreDeps {
+    context: Context,
+    /// The streams with signals and waits, which must be done before it ends (documented).
+    users: Users,
+}
+
+impl SemaphoreDeps {
+    fn new(context: &Context) -> Self {
+        Self { context: context.clone(), users: Users::default() }
+    }
+}
+
 // SAFETY: *ends*: `cuDestroyExternalSemaphore`. *Dependencies*: the semaphore refers to its context.
 unsafe impl Resource for ExternalSemaphoreRes {
     type Raw = CUexternalSemaphore;
-    type Deps = Context;
+    type Deps = SemaphoreDeps;
     const KIND: ObjectKind = ObjectKind::ExternalSemaphore;
     const DESTROY: Option<Call> = Some(Call::cuDestroyExternalSemaphore);
 
-    fn driver(deps: &Context) -> &Driver {
-        deps.driver()
+    fn driver(deps: &SemaphoreDeps) -> &Driver {
+        deps.context.driver()
     }
-    fn context(deps: &Context) -> CUcontext {
-        deps.as_raw()
+    fn context(deps: &SemaphoreDeps) -> CUcontext {
+        deps.context.as_raw()
+    }
+    fn users(deps: &SemaphoreDeps) -> Option<&Users> {
+        Some(&deps.users)
     }
     unsafe fn destroy(
         calls: Calls<'_>,
         raw: CUexternalSemaphore,
-        _: &Context,
+        _: &SemaphoreDeps,
     ) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuDestroyExternalSemaphore(raw) }
@@ -65,9 +83,11 @@ impl ExternalSemaphoreKind {
     }
 }
 
-/// A semaphore of another API, imported. Its drop calls `cuDestroyExternalSemaphore`.
+/// A semaphore of another API, imported. Signals and waits that were queued must be done before it ends (documented), so
+/// its end waits for their streams; a `Drop` leaves that to the [reclaimer](crate::Reclaim).
 ///
-/// Signals and waits that were queued must be done before it ends (documented): close it after the streams.
+/// Its drop calls `cuDestroyExternalSemaphore`; for streams that use it before that `cuStreamIsCapturing`,
+/// `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
 pub struct ExternalSemaphore(Owned<ExternalSemaphoreRes>);
 
 impl ExternalSemaphore {
@@ -90,14 +110,14 @@ impl ExternalSemaphore {
             ..CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC::default()
         };
         desc.handle.fd = fd.fd.as_raw_fd();
-        let make = |calls: Calls<'_>, _: &Context| {
+        let make = |calls: Calls<'_>, _: &SemaphoreDeps| {
             let (mut raw, desc) = (CUexternalSemaphore::NULL, &raw const desc);
             // SAFETY: *pointers*: live locals; *handles*: the descriptor is open, and the driver's when this succeeds.
             unsafe { calls.cuImportExternalSemaphore(&raw mut raw, desc) }?;
             fd.is_taken.set(true);
             Ok(raw)
         };
-        match Owned::create(Call::cuImportExternalSemaphore, context.clone(), make) {
+        match Owned::create(Call::cuImportExternalSemaphore, SemaphoreDeps::new(context), make) {
             Ok(semaphore) => {
                 fd.taken();
                 Ok(Self(semaphore))
@@ -111,55 +131,70 @@ impl ExternalSemaphore {
     /// Calls nothing.
     #[must_use]
     pub fn context(&self) -> &Context {
-        self.0.deps()
+        &self.0.deps().context
     }
 
     /// Signals the semaphore when the stream comes to it: a timeline's counter becomes `value`, which others ignore.
     ///
-    /// Calls `cuSignalExternalSemaphoresAsync`.
+    /// Calls `cuSignalExternalSemaphoresAsync`; for a stream that is borrowed without an owner also `cuEventCreate` and
+    /// `cuEventRecord`, and `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// A stream of another driver or, for a default stream, of another context; the call's failure, or that of making
     /// the context current and the caller's again.
     #[doc(alias = "cuSignalExternalSemaphoresAsync")]
     pub fn signal(&self, stream: &Stream, value: u64) -> Result<()> {
-        let stream = self.check(stream)?;
+        let raw_stream = self.check(stream)?;
         let mut params = CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS::default();
         params.params.fence.value = value;
         let (raw, params) = (self.as_raw(), &raw const params);
-        scope::run(self.context().target(), |calls| {
+        let queued = scope::run(self.context().target(), |calls| {
             let semaphore = &raw const raw;
             // SAFETY: *pointers*: one of each, live locals; *handles*: this semaphore and the stream.
-            unsafe { calls.cuSignalExternalSemaphoresAsync(semaphore, params, 1, stream) }
-        })
+            unsafe { calls.cuSignalExternalSemaphoresAsync(semaphore, params, 1, raw_stream) }
+        });
+        self.used(stream, queued)
     }
 
     /// Lets the stream wait for the semaphore: for a timeline's counter to be at least `value`, which others ignore.
     ///
-    /// Calls `cuWaitExternalSemaphoresAsync`.
+    /// Calls `cuWaitExternalSemaphoresAsync`; for a stream that is borrowed without an owner also `cuEventCreate` and
+    /// `cuEventRecord`, and `cuEventDestroy` where that failed.
     ///
     /// # Errors
     /// As [`signal`](Self::signal).
     #[doc(alias = "cuWaitExternalSemaphoresAsync")]
     pub fn await_signal(&self, stream: &Stream, value: u64) -> Result<()> {
-        let stream = self.check(stream)?;
+        let raw_stream = self.check(stream)?;
         let mut params = CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS::default();
         params.params.fence.value = value;
         let (raw, params) = (self.as_raw(), &raw const params);
-        scope::run(self.context().target(), |calls| {
+        let queued = scope::run(self.context().target(), |calls| {
             let semaphore = &raw const raw;
             // SAFETY: *pointers*: one of each, live locals; *handles*: this semaphore and the stream.
-            unsafe { calls.cuWaitExternalSemaphoresAsync(semaphore, params, 1, stream) }
-        })
+            unsafe { calls.cuWaitExternalSemaphoresAsync(semaphore, params, 1, raw_stream) }
+        });
+        self.used(stream, queued)
+    }
+
+    /// Remembers the stream, whatever the call answered: it may have been carried out (P6).
+    fn used(&self, stream: &Stream, queued: Result<()>) -> Result<()> {
+        let kept = self.0.deps().users.used_on(stream.as_stream(), None);
+        let kept = kept.map_err(|error| error.with_completed(1));
+        match (queued, kept) {
+            (Err(error), Err(second)) => Err(error.with_second(&second)),
+            (queued, kept) => queued.and(kept),
+        }
     }
 
     fn check(&self, stream: &Stream) -> Result<CUstream> {
         check_stream(self.context(), stream)
     }
 
-    /// Ends the semaphore here and now. Waits for nothing.
+    /// Ends the semaphore here and now. Waits for the streams that use it.
     ///
-    /// Calls `cuDestroyExternalSemaphore`.
+    /// Calls `cuDestroyExternalSemaphore`; for streams that use it before that `cuStreamIsCapturing`, `cuEventCreate`,
+    /// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`], with the semaphore where the driver wasn't asked.
@@ -180,7 +215,7 @@ pub(super) fn check_stream(context: &Context, stream: &Stream) -> Result<CUstrea
 
 forms! {
     ExternalSemaphore(Owned<ExternalSemaphoreRes>): CUexternalSemaphore, "external semaphore",
-    (context: &Context) => context.clone()
+    (context: &Context) => SemaphoreDeps::new(context)
 }
 
 const _: () = {

@@ -20,9 +20,12 @@ use crate::{
     context::Context,
     driver::Driver,
     error::{Refused, Result},
+    launch::KernelArg,
+    memory::Users,
     object::ObjectKind,
     resource::{Closed, Owned, Resource},
     scope,
+    stream::{AsStream, StreamRef},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*, mutant};
 
@@ -30,35 +33,51 @@ use cuhold_driver_sys::{Call, Calls, Failure, ffi::*, mutant};
 #[derive(Debug)]
 pub(crate) struct TextureRes;
 
+/// What a texture refers to.
+#[derive(Debug)]
+pub(crate) struct TextureDeps {
+    source: TextureSource,
+    /// Those of its own context, too: nothing else waits for them.
+    users: Users,
+}
+
+impl TextureDeps {
+    fn new(source: &TextureSource) -> Self {
+        Self { source: source.clone(), users: Users::default() }
+    }
+}
+
 // SAFETY: *ends*: `cuTexObjectDestroy`. *Dependencies*: what the texture is made over, which keeps the context.
 unsafe impl Resource for TextureRes {
     type Raw = CUtexObject;
-    type Deps = TextureSource;
+    type Deps = TextureDeps;
     const KIND: ObjectKind = ObjectKind::Texture;
     const DESTROY: Option<Call> = Some(Call::cuTexObjectDestroy);
 
-    fn driver(deps: &TextureSource) -> &Driver {
-        deps.context().driver()
+    fn driver(deps: &TextureDeps) -> &Driver {
+        deps.source.context().driver()
     }
-    fn context(deps: &TextureSource) -> CUcontext {
+    fn context(deps: &TextureDeps) -> CUcontext {
         if mutant::is_out("texture-context") {
             return CUcontext::NULL;
         }
-        deps.context().as_raw()
+        deps.source.context().as_raw()
     }
-    unsafe fn destroy(
-        calls: Calls<'_>,
-        raw: CUtexObject,
-        _: &TextureSource,
-    ) -> Result<(), Failure> {
+    fn users(deps: &TextureDeps) -> Option<&Users> {
+        Some(&deps.users)
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: CUtexObject, _: &TextureDeps) -> Result<(), Failure> {
         // SAFETY: *handles*: live in the context that is current, by the caller's promise.
         unsafe { calls.cuTexObjectDestroy(raw) }
     }
 }
 
-/// A texture object. It keeps alive what it is made over. Its drop calls `cuTexObjectDestroy`.
+/// A texture object. It keeps alive what it is made over.
 ///
-/// Kernels take its raw value as a 64-bit parameter.
+/// Its drop calls `cuTexObjectDestroy`; for streams that use it before that `cuStreamIsCapturing`, `cuEventCreate`,
+/// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
+///
+/// A kernel takes a reference to it as its parameter of 64 bits.
 ///
 /// # Examples
 /// ```
@@ -110,13 +129,13 @@ impl Texture {
     ) -> Result<Self> {
         let (over, sampling) = (source.desc(), options.desc()?);
         let view = view.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let make = |calls: Calls<'_>, _: &TextureSource| {
+        let make = |calls: Calls<'_>, _: &TextureDeps| {
             let (mut raw, over, sampling) = (0, &raw const over, &raw const sampling);
             // SAFETY: *pointers*: live locals, or null for no view; *handles*: in `over`, held by the source.
             unsafe { calls.cuTexObjectCreate(&raw mut raw, over, sampling, view) }?;
             Ok(raw)
         };
-        Ok(Self(Owned::create(Call::cuTexObjectCreate, source.clone(), make)?))
+        Ok(Self(Owned::create(Call::cuTexObjectCreate, TextureDeps::new(source), make)?))
     }
 
     /// What the texture is made over.
@@ -124,7 +143,7 @@ impl Texture {
     /// Calls nothing.
     #[must_use]
     pub fn source(&self) -> &TextureSource {
-        self.0.deps()
+        &self.0.deps().source
     }
 
     /// The context that the number belongs to.
@@ -132,7 +151,26 @@ impl Texture {
     /// Calls nothing.
     #[must_use]
     pub fn context(&self) -> &Context {
-        self.0.deps().context()
+        self.0.deps().source.context()
+    }
+
+    /// Tells that work which was queued on this stream uses the texture, so that its end, and that of its array, wait for
+    /// that work: the driver's call that ends a texture waits for nothing (measured). A kernel that gets it as an argument
+    /// tells it by itself. To be called after the work was queued.
+    ///
+    /// Calls nothing for a stream that this library can ask later; for a per-thread default stream, or one that is
+    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
+    ///
+    /// # Errors
+    /// A stream of another driver; the calls' failures, after which the texture is leaked rather than destroyed.
+    pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
+        self.used_by(stream.as_stream())
+    }
+
+    fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
+        self.driver().check_same(stream.driver(), "stream")?;
+        self.0.deps().users.used_on(stream, None)?;
+        self.source().used_by(stream)
     }
 
     /// What the driver says that the texture is made over.
@@ -184,9 +222,10 @@ impl Texture {
         })
     }
 
-    /// Ends the texture here and now. Waits for nothing.
+    /// Ends the texture here and now. Waits for the streams that use it.
     ///
-    /// Calls `cuTexObjectDestroy`.
+    /// Calls `cuTexObjectDestroy`; for streams that use it before that `cuStreamIsCapturing`, `cuEventCreate`,
+    /// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`], with the texture where the driver wasn't asked: its context couldn't be made current.
@@ -197,7 +236,22 @@ impl Texture {
 }
 
 forms! {
-    Texture(Owned<TextureRes>): CUtexObject, "texture", (source: &TextureSource) => source.clone()
+    Texture(Owned<TextureRes>): CUtexObject, "texture", (source: &TextureSource) => TextureDeps::new(source)
+}
+
+// SAFETY: a texture parameter is a 64-bit number.
+unsafe impl KernelArg for &Texture {
+    type Repr = u64;
+
+    #[inline]
+    fn repr(&self, driver: &Driver) -> Result<u64> {
+        driver.check_same(self.driver(), "args: texture")?;
+        Ok(self.as_raw())
+    }
+
+    fn used_on(&self, stream: StreamRef<'_>) -> Result<()> {
+        self.used_by(stream)
+    }
 }
 
 const _: () = {

@@ -9,6 +9,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     keep::KeepAlive,
+    stream::StreamRef,
 };
 use cuhold_driver_sys::ffi::*;
 use std::sync::Arc;
@@ -113,6 +114,15 @@ impl TextureSource {
             Source::Array(array) => array.context(),
             Source::Mipmapped(array) => array.context(),
             Source::Linear(context, ..) | Source::Pitched(context, ..) => context,
+        }
+    }
+
+    /// Memory that isn't an array is its owner's to be told about.
+    pub(super) fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
+        match &self.0 {
+            Source::Array(array) => array.used_by(stream),
+            Source::Mipmapped(array) => array.used_by(stream),
+            Source::Linear(..) | Source::Pitched(..) => Ok(()),
         }
     }
 

@@ -11,9 +11,12 @@ use crate::{
     context::Context,
     driver::Driver,
     error::{Refused, Result},
+    launch::KernelArg,
+    memory::Users,
     object::ObjectKind,
     resource::{Closed, Owned, Resource},
     scope,
+    stream::{AsStream, StreamRef},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 
@@ -21,28 +24,48 @@ use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 #[derive(Debug)]
 pub(crate) struct SurfaceRes;
 
+/// What a surface refers to.
+#[derive(Debug)]
+pub(crate) struct SurfaceDeps {
+    array: AnyArray,
+    /// Those of its own context, too: nothing else waits for them.
+    users: Users,
+}
+
+impl SurfaceDeps {
+    fn new(array: &AnyArray) -> Self {
+        Self { array: array.clone(), users: Users::default() }
+    }
+}
+
 // SAFETY: *ends*: `cuSurfObjectDestroy`. *Dependencies*: the array, which keeps the context.
 unsafe impl Resource for SurfaceRes {
     type Raw = CUsurfObject;
-    type Deps = AnyArray;
+    type Deps = SurfaceDeps;
     const KIND: ObjectKind = ObjectKind::Surface;
     const DESTROY: Option<Call> = Some(Call::cuSurfObjectDestroy);
 
-    fn driver(deps: &AnyArray) -> &Driver {
-        deps.context().driver()
+    fn driver(deps: &SurfaceDeps) -> &Driver {
+        deps.array.context().driver()
     }
-    fn context(deps: &AnyArray) -> CUcontext {
-        deps.context().as_raw()
+    fn context(deps: &SurfaceDeps) -> CUcontext {
+        deps.array.context().as_raw()
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: CUsurfObject, _: &AnyArray) -> Result<(), Failure> {
+    fn users(deps: &SurfaceDeps) -> Option<&Users> {
+        Some(&deps.users)
+    }
+    unsafe fn destroy(calls: Calls<'_>, raw: CUsurfObject, _: &SurfaceDeps) -> Result<(), Failure> {
         // SAFETY: *handles*: live in the context that is current, by the caller's promise.
         unsafe { calls.cuSurfObjectDestroy(raw) }
     }
 }
 
-/// A surface object. It keeps its array alive. Its drop calls `cuSurfObjectDestroy`.
+/// A surface object. It keeps its array alive.
 ///
-/// Kernels take its raw value as a 64-bit parameter. The array is to be made with
+/// Its drop calls `cuSurfObjectDestroy`; for streams that use it before that `cuStreamIsCapturing`, `cuEventCreate`,
+/// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
+///
+/// A kernel takes a reference to it as its parameter of 64 bits. The array is to be made with
 /// [`ArrayDesc::surface`](crate::ArrayDesc::surface); a real driver makes a surface over any (measured), and what a kernel
 /// then writes is undefined.
 pub struct Surface(Owned<SurfaceRes>);
@@ -62,13 +85,13 @@ impl Surface {
         };
         over.res.array =
             CUDA_RESOURCE_DESC_st__bindgen_ty_1__bindgen_ty_1 { hArray: array.as_raw() };
-        let make = |calls: Calls<'_>, _: &AnyArray| {
+        let make = |calls: Calls<'_>, _: &SurfaceDeps| {
             let (mut raw, over) = (0, &raw const over);
             // SAFETY: *pointers*: live locals; *handles*: the array is held.
             unsafe { calls.cuSurfObjectCreate(&raw mut raw, over) }?;
             Ok(raw)
         };
-        Ok(Self(Owned::create(Call::cuSurfObjectCreate, array.clone(), make)?))
+        Ok(Self(Owned::create(Call::cuSurfObjectCreate, SurfaceDeps::new(array), make)?))
     }
 
     /// The array.
@@ -76,7 +99,7 @@ impl Surface {
     /// Calls nothing.
     #[must_use]
     pub fn array(&self) -> &AnyArray {
-        self.0.deps()
+        &self.0.deps().array
     }
 
     /// The context that the number belongs to.
@@ -84,7 +107,26 @@ impl Surface {
     /// Calls nothing.
     #[must_use]
     pub fn context(&self) -> &Context {
-        self.0.deps().context()
+        self.0.deps().array.context()
+    }
+
+    /// Tells that work which was queued on this stream uses the surface, so that its end, and that of its array, wait for
+    /// that work: the driver's call that ends a surface waits for nothing (measured). A kernel that gets it as an argument
+    /// tells it by itself. To be called after the work was queued.
+    ///
+    /// Calls nothing for a stream that this library can ask later; for a per-thread default stream, or one that is
+    /// borrowed without an owner, `cuEventCreate` and `cuEventRecord`; `cuEventDestroy` where that failed.
+    ///
+    /// # Errors
+    /// A stream of another driver; the calls' failures, after which the surface is leaked rather than destroyed.
+    pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
+        self.used_by(stream.as_stream())
+    }
+
+    fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
+        self.driver().check_same(stream.driver(), "stream")?;
+        self.0.deps().users.used_on(stream, None)?;
+        self.array().used_by(stream)
     }
 
     /// What the driver says that the surface is made over.
@@ -103,9 +145,10 @@ impl Surface {
         })
     }
 
-    /// Ends the surface here and now. Waits for nothing.
+    /// Ends the surface here and now. Waits for the streams that use it.
     ///
-    /// Calls `cuSurfObjectDestroy`.
+    /// Calls `cuSurfObjectDestroy`; for streams that use it before that `cuStreamIsCapturing`, `cuEventCreate`,
+    /// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`], with the surface where the driver wasn't asked: its context couldn't be made current.
@@ -115,7 +158,22 @@ impl Surface {
     }
 }
 
-forms! { Surface(Owned<SurfaceRes>): CUsurfObject, "surface", (array: &AnyArray) => array.clone() }
+forms! { Surface(Owned<SurfaceRes>): CUsurfObject, "surface", (array: &AnyArray) => SurfaceDeps::new(array) }
+
+// SAFETY: a surface parameter is a 64-bit number.
+unsafe impl KernelArg for &Surface {
+    type Repr = u64;
+
+    #[inline]
+    fn repr(&self, driver: &Driver) -> Result<u64> {
+        driver.check_same(self.driver(), "args: surface")?;
+        Ok(self.as_raw())
+    }
+
+    fn used_on(&self, stream: StreamRef<'_>) -> Result<()> {
+        self.used_by(stream)
+    }
+}
 
 const _: () = {
     const fn shared<T: Send + Sync>() {}

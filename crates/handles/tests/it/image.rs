@@ -13,7 +13,10 @@ use cuhold_handles::{
     TextureOptions, TextureSource,
 };
 use cuhold_testkit::{Kit, run, run_simulated};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 const E: CUresult = CUresult(9001);
 
@@ -255,5 +258,30 @@ fn textures_are_made_over_memory_in_a_row_and_in_rows() {
         }
         // SAFETY: *handles*: allocated above, used by nothing any more.
         unsafe { t.driver().calls().cuMemFree_v2(address) }.unwrap();
+    });
+}
+
+#[test]
+fn a_texture_that_a_stream_uses_ends_behind_its_work_and_so_does_the_array() {
+    run_simulated(|t, sim| {
+        let other = Context::new(t.device(), ContextFlags::default()).unwrap();
+        let (here, there) = (t.context().new_stream().unwrap(), other.new_stream().unwrap());
+        let ran = Arc::new(AtomicU32::new(0));
+        for stream in [&here, &there] {
+            let ran = Arc::clone(&ran);
+            let queued = stream.host_fn(move || _ = ran.fetch_add(1, Ordering::Relaxed));
+            queued.map_err(|refused| refused.error).unwrap();
+        }
+        let array = array(t.context());
+        let texture = texture(&array);
+        drop(array);
+        for stream in [&here, &there] {
+            texture.used_on(stream).unwrap();
+        }
+        let hand = t.driver().reclaim().run_by_hand();
+        drop(texture);
+        assert_eq!((sim.live(SimKind::Texture), ran.load(Ordering::Relaxed)), (1, 0));
+        while hand.step() {}
+        assert_eq!((sim.live(SimKind::Texture), ran.load(Ordering::Relaxed)), (0, 2));
     });
 }

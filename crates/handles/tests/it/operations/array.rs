@@ -1,5 +1,6 @@
 //! Arrays, mipmapped arrays and their levels.
 
+use super::memory::{foreign, per_thread};
 use cuhold_handles::{Array, ArrayDesc, ArrayFormat, ArrayLevel, MipmappedArray};
 use cuhold_testkit::{NowCurrent, Run};
 use std::sync::Arc;
@@ -29,13 +30,22 @@ cuhold_testkit::enrol! {
         run.repeat(|| array.desc());
     }
 
+    Array::used_on |run| {
+        let (array, stream) = (Array::new(run.context(), &desc(0)).unwrap(), per_thread(run));
+        run.repeat(|| array.used_on(&stream));
+    }
+
     Array::close |run| {
         let array = Array::new(run.context(), &desc(0)).unwrap();
+        let stream = foreign(run);
+        array.used_on(&stream).unwrap();
         drop(run.keep_or(run.op(|| array.close())));
     }
 
     Array::drop |run| {
         let array = Array::new(run.context(), &desc(0)).unwrap();
+        let stream = foreign(run);
+        array.used_on(&stream).unwrap();
         run.op(|| drop(array));
     }
 
@@ -43,13 +53,22 @@ cuhold_testkit::enrol! {
         run.create(|| MipmappedArray::new(run.context(), &desc(0), 3));
     }
 
+    MipmappedArray::used_on |run| {
+        let (array, stream) = (mipmapped(run), per_thread(run));
+        run.repeat(|| array.used_on(&stream));
+    }
+
     MipmappedArray::close |run| {
         let array = mipmapped(run);
+        let stream = foreign(run);
+        array.used_on(&stream).unwrap();
         drop(run.keep_or(run.op(|| array.close())));
     }
 
     MipmappedArray::drop |run| {
         let array = mipmapped(run);
+        let stream = foreign(run);
+        array.used_on(&stream).unwrap();
         run.op(|| drop(array));
     }
 

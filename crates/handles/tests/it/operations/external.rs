@@ -2,10 +2,12 @@
 
 #![expect(unsafe_code, reason = "takes over what was planted")]
 
+use super::memory::{foreign, per_thread};
 use cuhold_handles::{
     ArrayDesc, ArrayFormat, ExternalMemory, ExternalSemaphore, GraphicsPlace, GraphicsResource,
+    Stream,
 };
-use cuhold_testkit::Run;
+use cuhold_testkit::{NowCurrent, Run};
 use std::sync::Arc;
 
 fn memory(run: &Run<'_>) -> Option<ExternalMemory> {
@@ -18,6 +20,12 @@ fn semaphore(run: &Run<'_>) -> Option<ExternalSemaphore> {
     let raw = run.sim()?.plant_external_semaphore(run.context().as_raw());
     // SAFETY: as above.
     Some(unsafe { ExternalSemaphore::from_raw(run.context(), raw) }.unwrap())
+}
+
+/// A stream that can't be asked later.
+fn borrowed(run: &Run<'_>, lent: &Stream) -> Stream {
+    // SAFETY: the stream outlives what refers to it.
+    unsafe { Stream::borrow_raw(run.context(), lent.as_raw(), None) }.unwrap()
 }
 
 fn graphics(run: &Run<'_>) -> Option<GraphicsResource> {
@@ -48,40 +56,62 @@ cuhold_testkit::enrol! {
         run.op(|| drop(memory));
     }
 
+    ExternalBuffer::used_on |run| {
+        let Some(memory) = memory(run).map(Arc::new) else { return };
+        let (buffer, stream) = (memory.map_buffer(0..4096).unwrap(), per_thread(run));
+        run.repeat(|| buffer.used_on(&stream));
+    }
+
     ExternalBuffer::close |run| {
         let Some(memory) = memory(run).map(Arc::new) else { return };
-        let buffer = memory.map_buffer(0..4096).unwrap();
+        let (buffer, stream) = (memory.map_buffer(0..4096).unwrap(), foreign(run));
+        buffer.used_on(&stream).unwrap();
         drop(run.keep_or(run.op(|| buffer.close())));
         drop(memory);
     }
 
     ExternalBuffer::drop |run| {
         let Some(memory) = memory(run).map(Arc::new) else { return };
-        let buffer = memory.map_buffer(0..4096).unwrap();
+        let (buffer, stream) = (memory.map_buffer(0..4096).unwrap(), foreign(run));
+        buffer.used_on(&stream).unwrap();
         run.op(|| drop(buffer));
         drop(memory);
     }
 
     ExternalSemaphore::signal |run| {
         let Some(semaphore) = semaphore(run) else { return };
-        run.repeat(|| semaphore.signal(run.stream(), 1));
-        run.finish(|| run.stream().synchronize());
+        let lent = run.new_stream();
+        let borrowed = borrowed(run, &lent);
+        let nothing = run.now_current() == NowCurrent::Nothing;
+        let stream = if nothing { &borrowed } else { run.stream() };
+        run.repeat(|| semaphore.signal(stream, 1));
+        run.finish(|| stream.synchronize());
     }
 
     ExternalSemaphore::await_signal |run| {
         let (Some(semaphore), Some(sim)) = (semaphore(run), run.sim()) else { return };
         sim.signal_external_semaphore(semaphore.as_raw(), 1);
-        run.repeat(|| semaphore.await_signal(run.stream(), 1));
-        run.finish(|| run.stream().synchronize());
+        let lent = run.new_stream();
+        let borrowed = borrowed(run, &lent);
+        let nothing = run.now_current() == NowCurrent::Nothing;
+        let stream = if nothing { &borrowed } else { run.stream() };
+        run.repeat(|| semaphore.await_signal(stream, 1));
+        run.finish(|| stream.synchronize());
     }
 
     ExternalSemaphore::close |run| {
         let Some(semaphore) = semaphore(run) else { return };
+        let stream = run.new_stream();
+        let _others_may_capture_it = stream.as_raw();
+        semaphore.signal(&stream, 1).unwrap();
         drop(run.keep_or(run.op(|| semaphore.close())));
     }
 
     ExternalSemaphore::drop |run| {
         let Some(semaphore) = semaphore(run) else { return };
+        let stream = run.new_stream();
+        let _others_may_capture_it = stream.as_raw();
+        semaphore.signal(&stream, 1).unwrap();
         run.op(|| drop(semaphore));
     }
 

@@ -1,5 +1,6 @@
 //! Textures and surfaces.
 
+use super::memory::{foreign, per_thread};
 use cuhold_driver_sys::ffi::CUresourceViewFormat;
 use cuhold_handles::{
     AnyArray, Array, ArrayDesc, ArrayFormat, Surface, Texture, TextureOptions, TextureSource,
@@ -64,8 +65,15 @@ cuhold_testkit::enrol! {
         run.repeat(|| texture.view_desc());
     }
 
+    Texture::used_on |run| {
+        let (texture, stream) = (texture(run), per_thread(run));
+        run.repeat(|| texture.used_on(&stream));
+    }
+
     Texture::close |run| {
         let texture = texture(run);
+        let stream = foreign(run);
+        texture.used_on(&stream).unwrap();
         let kept = texture.source().clone();
         drop(run.keep_or(run.op(|| texture.close())));
         drop(kept);
@@ -74,6 +82,8 @@ cuhold_testkit::enrol! {
     Texture::drop |run| {
         let array = array(run);
         let texture = Texture::new(&(&array).into(), &TextureOptions::default()).unwrap();
+        let stream = foreign(run);
+        texture.used_on(&stream).unwrap();
         run.op(|| drop(texture));
     }
 
@@ -87,8 +97,15 @@ cuhold_testkit::enrol! {
         run.repeat(|| surface.resource_desc());
     }
 
+    Surface::used_on |run| {
+        let (surface, stream) = (surface(run), per_thread(run));
+        run.repeat(|| surface.used_on(&stream));
+    }
+
     Surface::close |run| {
         let surface = surface(run);
+        let stream = foreign(run);
+        surface.used_on(&stream).unwrap();
         let kept = surface.array().clone();
         drop(run.keep_or(run.op(|| surface.close())));
         drop(kept);
@@ -97,6 +114,8 @@ cuhold_testkit::enrol! {
     Surface::drop |run| {
         let array = any(run);
         let surface = Surface::new(&array).unwrap();
+        let stream = foreign(run);
+        surface.used_on(&stream).unwrap();
         run.op(|| drop(surface));
     }
 }

@@ -359,4 +359,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a pool that couldn't be set up is destroyed",
         memory("pool::where_the_threshold_is_refused_no_pool_stays"),
     ),
+    // Memory that isn't stream-ordered.
+    mutant(
+        "foreign-users",
+        "memory is freed after the streams of other contexts that use it",
+        handles(
+            "memory::users::a_kernel_on_another_context_s_stream_is_waited_for_when_its_memory_is_dropped",
+        ),
+    ),
+    mutant(
+        "registered-leak",
+        "host memory that may still be registered is leaked",
+        handles("memory::registered_memory_is_leaked_where_it_could_not_be_unregistered"),
+    ),
 ];

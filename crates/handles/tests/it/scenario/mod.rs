@@ -9,6 +9,7 @@
 mod context;
 mod end;
 mod graph;
+mod memory;
 mod report;
 
 use cuhold_driver_sim::ViolationKind;

@@ -42,19 +42,19 @@ pub use cuhold_handles::FileDescriptor;
 #[doc(inline)]
 pub use cuhold_handles::{
     Access, Action, AddressMode, AnyArray, AnyCall, Array, ArrayDesc, ArrayFormat, ArrayLevel,
-    AsStream, Attach, BorrowedMemory, ByHand, Capture, Closed, Context, ContextFlags, Counts,
-    CudaWarning, Current, Deny, Device, DeviceMemory, Driver, Errno, Error, ErrorKind, Event,
-    EventHandle, EventOptions, ExportedEvent, ExternalBuffer, ExternalMemory, ExternalMemoryKind,
-    ExternalMemoryOptions, ExternalSemaphore, ExternalSemaphoreKind, Fate, Filter, FilterMode,
-    Function, Graph, GraphExec, GraphicsPlace, GraphicsResource, GreenContext, Image,
-    ImportedMemory, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, LinearMemory, LinkInput,
-    LinkOptions, LinkState, ManagedMemory, MappedGraphics, MappedMemory, Mapping, MemoryHandle,
-    MipmappedArray, Module, Note, NvJitLink, NvJitLinkInput, NvrtcProgram, NvvmProgram, Object,
-    ObjectKind, Owner, Parameter, Parameters, PerThreadStream, PhysicalAllocation, PhysicalOptions,
-    PitchedMemory, Reclaim, Refused, RegisterOptions, RegisteredMemory, Reports, Reservation,
-    ReservationOptions, Result, Retention, Rule, Sink, SmResource, SmSplit, Status, Stream,
-    StreamOptions, StreamRef, Surface, Texture, TextureOptions, TextureSource, TextureView,
-    UnknownAction, UserObject, Verified, WarningKind,
+    AsStream, Attach, BorrowedMemory, ByHand, Capture, Closed, CompilerFailure, Context,
+    ContextFlags, Counts, CudaWarning, Current, Deny, Device, DeviceMemory, Driver, Errno, Error,
+    ErrorKind, Event, EventHandle, EventOptions, ExportedEvent, ExternalBuffer, ExternalMemory,
+    ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore, ExternalSemaphoreKind, Fate,
+    Filter, FilterMode, Function, Graph, GraphExec, GraphicsPlace, GraphicsResource, GreenContext,
+    Image, ImportedMemory, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, LinearMemory,
+    LinkInput, LinkOptions, LinkState, ManagedMemory, MappedGraphics, MappedMemory, Mapping,
+    MemoryHandle, MipmappedArray, Module, Note, NvJitLink, NvJitLinkInput, NvrtcProgram,
+    NvvmProgram, Object, ObjectKind, Owner, Parameter, Parameters, PerThreadStream,
+    PhysicalAllocation, PhysicalOptions, PitchedMemory, Reclaim, Refused, RegisterOptions,
+    RegisteredMemory, Reports, Reservation, ReservationOptions, Result, Retention, Rule, Sink,
+    SmResource, SmSplit, Status, Stream, StreamOptions, StreamRef, Surface, Texture,
+    TextureOptions, TextureSource, TextureView, UnknownAction, UserObject, Verified, WarningKind,
 };
 
 #[cfg(unix)]

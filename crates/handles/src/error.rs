@@ -6,12 +6,17 @@
 
 pub use crate::refused::Refused;
 
-use crate::{current::Current, errno::Errno, hint};
+use crate::{
+    current::Current,
+    errno::Errno,
+    hint,
+    status::{AnyCall, CompilerFailure, Status},
+};
 use cuhold_driver_sys::{
     CUresult, Call, Failure,
-    nvjitlink::{NvJitLinkCall, NvJitLinkFailure, nvJitLinkResult},
-    nvrtc::{NvrtcCall, NvrtcFailure, nvrtcResult},
-    nvvm::{NvvmCall, NvvmFailure, nvvmResult},
+    nvjitlink::{NvJitLinkFailure, nvJitLinkResult},
+    nvrtc::{NvrtcFailure, nvrtcResult},
+    nvvm::{NvvmFailure, nvvmResult},
 };
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -40,50 +45,6 @@ pub enum ErrorKind {
     Load,
     /// Source code didn't compile; the text is the compiler's log.
     Compile,
-}
-
-/// A status, with the library that answered it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[non_exhaustive]
-pub enum Status {
-    /// Of the CUDA driver.
-    Driver(CUresult),
-    /// Of NVRTC.
-    Nvrtc(nvrtcResult),
-    /// Of NVVM.
-    Nvvm(nvvmResult),
-    /// Of nvJitLink.
-    NvJitLink(nvJitLinkResult),
-    /// Of the operating system.
-    Errno(Errno),
-}
-
-/// The call that answered a status.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[non_exhaustive]
-pub enum AnyCall {
-    /// Of the CUDA driver.
-    Driver(Call),
-    /// Of NVRTC.
-    Nvrtc(NvrtcCall),
-    /// Of NVVM.
-    Nvvm(NvvmCall),
-    /// Of nvJitLink.
-    NvJitLink(NvJitLinkCall),
-    /// Of the operating system, by its name.
-    System(&'static str),
-}
-
-impl fmt::Display for AnyCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Driver(call) => fmt::Display::fmt(call, f),
-            Self::Nvrtc(call) => fmt::Display::fmt(call, f),
-            Self::Nvvm(call) => fmt::Display::fmt(call, f),
-            Self::NvJitLink(call) => fmt::Display::fmt(call, f),
-            Self::System(call) => f.write_str(call),
-        }
-    }
 }
 
 /// What failed. `Clone` is cheap; `Send + Sync`.
@@ -122,6 +83,8 @@ pub enum Note {
     ModeNotRestored(Failure),
     /// Another call that failed.
     Failed(Failure),
+    /// Another call that failed, of a compiler.
+    Compiler(CompilerFailure),
     /// Undoing a creation failed.
     UndoFailed(Failure),
     /// An object wasn't ended, since its context, or the thread's capture mode, couldn't be made sure of: the raw value
@@ -150,6 +113,7 @@ impl fmt::Display for Note {
                 )
             }
             Self::Failed(failure) => write!(f, "{failure}"),
+            Self::Compiler(failure) => write!(f, "{failure}"),
             Self::UndoFailed(failure) => write!(f, "undoing it failed ({failure})"),
             Self::Leaked { raw } => {
                 write!(f, "the object {raw:#x} is leaked, since it couldn't be ended here")
@@ -294,12 +258,7 @@ impl Error {
 
     /// Adds an error with all that it tells: each failed call once, and what is current.
     fn with_other(self, other: &Self, note: impl FnOnce(Failure) -> Note) -> Self {
-        let failure = match (other.call(), other.status()) {
-            (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
-                Some(Failure { call, status })
-            }
-            _ => None,
-        };
+        let failure = other.failure();
         let now = other.now_current();
         let is_restore = now != Current::NotAsked
             && !other.notes().iter().any(|note| matches!(note, Note::NotRestored { .. }));
@@ -309,7 +268,10 @@ impl Error {
             _ if is_mode => None,
             _ if is_restore => Some(Note::NotRestored { failure, now }),
             Some(failure) => Some(note(failure)),
-            None => Some(Note::Text(other.to_string().into())),
+            None => Some(match other.compiler_failure() {
+                Some(failure) => Note::Compiler(failure),
+                None => Note::Text(other.to_string().into()),
+            }),
         };
         let error =
             first.into_iter().chain(other.notes().iter().cloned()).fold(self, Self::with_note);
@@ -374,7 +336,7 @@ impl Error {
         }
     }
 
-    /// The original status, never replaced; `None` where no call was made, or where the driver lacks the function.
+    /// The original status, never replaced; `None` where no call was made, or where the library lacks the function.
     ///
     /// Calls nothing.
     #[must_use]
@@ -382,9 +344,7 @@ impl Error {
         match &self.0 {
             Repr::Driver(Failure { status: CUresult::MISSING, .. }) => None,
             Repr::Driver(failure) => Some(Status::Driver(failure.status)),
-            Repr::Full(full) => {
-                full.status.filter(|status| *status != Status::Driver(CUresult::MISSING))
-            }
+            Repr::Full(full) => full.status.filter(|status| !status.is_missing()),
         }
     }
 
@@ -417,6 +377,16 @@ impl Error {
                 }
                 _ => None,
             },
+        }
+    }
+
+    /// The call of a compiler that failed, where that is all there is to say.
+    fn compiler_failure(&self) -> Option<CompilerFailure> {
+        match &self.0 {
+            Repr::Full(full) if full.text.is_empty() => {
+                CompilerFailure::of(full.call?, full.status?)
+            }
+            _ => None,
         }
     }
 
@@ -474,6 +444,16 @@ impl Full {
         let (call, status) =
             (Some(AnyCall::Driver(failure.call)), Some(Status::Driver(failure.status)));
         Self { call, status, ..Self::of(kind, Cow::Borrowed("")) }
+    }
+}
+
+impl From<CompilerFailure> for Error {
+    fn from(failure: CompilerFailure) -> Self {
+        match failure {
+            CompilerFailure::Nvrtc(failure) => Self::nvrtc(failure, None),
+            CompilerFailure::Nvvm(failure) => Self::nvvm(failure, None),
+            CompilerFailure::NvJitLink(failure) => Self::nvjitlink(failure),
+        }
     }
 }
 

@@ -61,6 +61,7 @@ mod report;
 pub mod resource;
 #[doc(hidden)]
 pub mod scope;
+mod status;
 mod stream;
 #[doc(hidden)]
 pub mod table;
@@ -76,7 +77,7 @@ pub use descriptor::FileDescriptor;
 pub use device::{Device, Retention};
 pub use driver::{Driver, Verified};
 pub use errno::Errno;
-pub use error::{AnyCall, Error, ErrorKind, Note, Refused, Result, Status};
+pub use error::{Error, ErrorKind, Note, Refused, Result};
 pub use event::{Event, EventOptions};
 pub use external::{
     ExternalBuffer, ExternalMemory, ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore,
@@ -108,6 +109,7 @@ pub use report::{
     WarningKind,
 };
 pub use resource::{Closed, Owner};
+pub use status::{AnyCall, CompilerFailure, Status};
 pub use stream::{AsStream, PerThreadStream, Stream, StreamOptions, StreamRef};
 pub use texture::{
     AddressMode, FilterMode, LinearMemory, PitchedMemory, Surface, Texture, TextureOptions,

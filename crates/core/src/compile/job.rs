@@ -53,9 +53,7 @@ impl Job {
             (Ok(program), Ok(_)) => Ok(program),
             (Ok(_), Err(refused)) => Err(refused.error),
             (Err(error), Ok(_)) => Err(error),
-            (Err(error), Err(refused)) => {
-                Err(error.with_note(Note::Text(refused.error.to_string().into())))
-            }
+            (Err(error), Err(refused)) => Err(error.with_second(&refused.error)),
         }
     }
 
@@ -78,12 +76,13 @@ impl Job {
         if let Err(failure) = result {
             return Err(self.failed(failure, log));
         }
+        let log = log?;
         let code = if target.cubin { Code::Cubin(self.cubin()?) } else { Code::Ptx(self.ptx()?) };
         let names = options.expressions.iter().zip(&expressions);
         let names = names
             .map(|(text, expression)| Ok(((*text).to_owned(), self.lowered(expression)?)))
             .collect::<Result<_>>()?;
-        Ok(Program { code, names, log: log? })
+        Ok(Program { code, names, log })
     }
 
     /// A compilation that failed: with its log, and with what is known about the status.
@@ -100,9 +99,7 @@ impl Job {
                     .flatten()
                     .fold(error, |error, text| error.with_note(Note::Text(text.into())))
             }
-            Err(no_log) => {
-                Error::nvrtc(failure, None).with_note(Note::Text(no_log.to_string().into()))
-            }
+            Err(no_log) => Error::nvrtc(failure, None).with_second(&no_log),
         }
     }
 

@@ -25,6 +25,7 @@ use crate::{
     reclaim::{Record, Recorded},
     report::{CudaWarning, Fate},
     resource::Closed,
+    status::CompilerFailure,
 };
 use cuhold_driver_sys::Life;
 use std::{
@@ -58,7 +59,7 @@ pub(crate) unsafe trait Handled: Sized + Send + 'static {
     ///
     /// # Safety
     /// `raw` is live, and nobody uses it afterwards.
-    unsafe fn destroy(api: &Self::Api, raw: Self::Raw) -> Result<()>;
+    unsafe fn destroy(api: &Self::Api, raw: Self::Raw) -> Result<(), CompilerFailure>;
 }
 
 /// One handle: its list record first, so that a pointer to the block is a pointer to the record.
@@ -82,9 +83,8 @@ impl<T: Handled> Block<T> {
             return;
         }
         // SAFETY: this block owns the handle, and is used up.
-        if let Err(error) = unsafe { T::destroy(&self.api, self.raw) } {
-            let warning = CudaWarning::note(self.object(), "the handle wasn't ended");
-            self.driver.warn(warning.with_fate(Fate::Unknown).with_text(&error.to_string()));
+        if let Err(failure) = unsafe { T::destroy(&self.api, self.raw) } {
+            self.driver.warn(CudaWarning::compiler_failed(failure, self.object(), Fate::Unknown));
         }
     }
 }
@@ -141,7 +141,7 @@ impl<T: Handled> Tool<T> {
         // SAFETY: this block owns the handle, and is dropped right after.
         match unsafe { T::destroy(&block.api, block.raw) } {
             Ok(()) => Ok(Closed::Destroyed),
-            Err(error) => Err(Refused::new(error, None)),
+            Err(failure) => Err(Refused::new(failure.into(), None)),
         }
     }
 

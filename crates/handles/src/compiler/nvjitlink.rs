@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Note, Refused, Result},
     object::ObjectKind,
     resource::Closed,
+    status::CompilerFailure,
 };
 use cuhold_driver_sys::nvjitlink::{
     NvJitLinkApi, NvJitLinkCalls, NvJitLinkFailure, nvJitLinkHandle, nvJitLinkInputType,
@@ -26,10 +27,13 @@ unsafe impl Handled for NvJitLinkRes {
     fn addr(raw: nvJitLinkHandle) -> u64 {
         raw.0.addr() as u64
     }
-    unsafe fn destroy(api: &Arc<dyn NvJitLinkApi>, mut raw: nvJitLinkHandle) -> Result<()> {
+    unsafe fn destroy(
+        api: &Arc<dyn NvJitLinkApi>,
+        mut raw: nvJitLinkHandle,
+    ) -> Result<(), CompilerFailure> {
         // SAFETY: *programs*: live, by the caller's promise; *pointers*: a live local.
         unsafe { NvJitLinkCalls::new(&**api).nvJitLinkDestroy(&raw mut raw) }
-            .map_err(Error::nvjitlink)
+            .map_err(CompilerFailure::NvJitLink)
     }
 }
 
@@ -161,11 +165,11 @@ impl NvJitLink {
     /// The failure, with what the linker says about it.
     fn said(&self, failure: NvJitLinkFailure) -> Error {
         let error = Error::nvjitlink(failure);
-        let said = match self.error_log() {
-            Ok(log) => log.trim().to_owned(),
-            Err(second) => second.to_string(),
-        };
-        if said.is_empty() { error } else { error.with_note(Note::Text(said.into())) }
+        match self.error_log() {
+            Ok(log) if log.trim().is_empty() => error,
+            Ok(log) => error.with_note(Note::Text(log.trim().to_owned().into())),
+            Err(second) => error.with_second(&second),
+        }
     }
 
     /// Ends the link here and now.

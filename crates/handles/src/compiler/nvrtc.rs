@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Refused, Result},
     object::ObjectKind,
     resource::Closed,
+    status::CompilerFailure,
 };
 use cuhold_driver_sys::nvrtc::{NvrtcApi, NvrtcCalls, nvrtcProgram};
 use std::{ptr, sync::Arc};
@@ -24,10 +25,13 @@ unsafe impl Handled for NvrtcHandle {
     fn addr(raw: nvrtcProgram) -> u64 {
         raw.0.addr() as u64
     }
-    unsafe fn destroy(api: &Arc<dyn NvrtcApi>, mut raw: nvrtcProgram) -> Result<()> {
+    unsafe fn destroy(
+        api: &Arc<dyn NvrtcApi>,
+        mut raw: nvrtcProgram,
+    ) -> Result<(), CompilerFailure> {
         // SAFETY: *programs*: live, by the caller's promise; *pointers*: a live local.
         unsafe { NvrtcCalls::new(&**api).nvrtcDestroyProgram(&raw mut raw) }
-            .map_err(|failure| Error::nvrtc(failure, None))
+            .map_err(CompilerFailure::Nvrtc)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     error::{Error, Refused, Result},
     object::ObjectKind,
     resource::Closed,
+    status::CompilerFailure,
 };
 use cuhold_driver_sys::nvvm::{NvvmApi, NvvmCalls, nvvmProgram};
 use std::sync::Arc;
@@ -24,10 +25,10 @@ unsafe impl Handled for NvvmHandle {
     fn addr(raw: nvvmProgram) -> u64 {
         raw.0.addr() as u64
     }
-    unsafe fn destroy(api: &Arc<dyn NvvmApi>, mut raw: nvvmProgram) -> Result<()> {
+    unsafe fn destroy(api: &Arc<dyn NvvmApi>, mut raw: nvvmProgram) -> Result<(), CompilerFailure> {
         // SAFETY: *programs*: live, by the caller's promise; *pointers*: a live local.
         unsafe { NvvmCalls::new(&**api).nvvmDestroyProgram(&raw mut raw) }
-            .map_err(|failure| Error::nvvm(failure, None))
+            .map_err(CompilerFailure::Nvvm)
     }
 }
 
@@ -95,8 +96,7 @@ impl NvvmProgram {
             let log = self.log();
             return Err(match log {
                 Ok(log) => Error::nvvm(failure, Some(log).filter(|log| !log.is_empty())),
-                Err(second) => Error::nvvm(failure, None)
-                    .with_note(crate::Note::Text(second.to_string().into())),
+                Err(second) => Error::nvvm(failure, None).with_second(&second),
             });
         }
         let (calls, raw) = (self.calls(), self.as_raw());

@@ -18,11 +18,12 @@ use crate::{
     context::Context,
     current::Current,
     driver::Driver,
-    error::{AnyCall, Error, ErrorKind, Note, Result, Status},
+    error::{Error, ErrorKind, Note, Result},
     event::{Event, EventOptions},
     object::{Object, ObjectKind},
     report::{CudaWarning, Fate},
     scope::{self, Outcome},
+    status::{AnyCall, Status},
     stream::{Stream, StreamRef},
 };
 use cuhold_driver_sys::{CUresult, Call, Failure, ffi::CUstreamCaptureStatus, mutant};

@@ -167,7 +167,10 @@ impl Filter {
 pub(super) fn once_key(warning: &CudaWarning) -> Key {
     let what = match (warning.failure(), warning.kind()) {
         (Some(failure), _) => 1 << 63 | (failure.call as u64) << 32 | u64::from(failure.status.0),
-        (None, kind) => 1 << 62 | kind as u64,
+        (None, kind) => match warning.compiler_failure() {
+            Some(failure) => 1 << 63 | failure.word(),
+            None => 1 << 62 | kind as u64,
+        },
     };
     let object = warning.object();
     [what, if mutant::is_out("once-id") { object.raw } else { object.id }]

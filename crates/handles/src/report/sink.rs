@@ -166,10 +166,13 @@ fn write_to_stderr(bytes: &[u8]) {
 
 #[cfg(feature = "tracing")]
 fn emit(warning: &CudaWarning) {
-    use crate::Current;
+    use crate::{AnyCall, CompilerFailure, Current};
     use tracing::field;
 
     let object = warning.object();
+    let compiler = warning.compiler_failure();
+    let call = warning.call().map(AnyCall::Driver).or(compiler.map(CompilerFailure::call));
+    let status = warning.status().map(|status| status.0);
     let current = match warning.current() {
         Current::Is(raw) => Some(raw as u64),
         Current::NotAsked | Current::None | Current::Unknown(_) => None,
@@ -177,8 +180,8 @@ fn emit(warning: &CudaWarning) {
     tracing::warn!(
         target: "cuhold",
         kind = field::debug(warning.kind()),
-        call = warning.call().map(|call| call.name()),
-        status = warning.status().map(|status| status.0),
+        call = call.map(AnyCall::name),
+        status = status.or(compiler.map(CompilerFailure::number)),
         object = object.kind.name(),
         raw = object.raw,
         id = object.id,

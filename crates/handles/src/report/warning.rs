@@ -1,8 +1,13 @@
 //! A failure that can't be returned: plain data, made without the heap, which formats itself when it is printed.
 
 use super::{foreign::panic_text, text::Text};
-use crate::{Current, Object, ObjectKind};
-use cuhold_driver_sys::{CUresult, Call, Failure};
+use crate::{CompilerFailure, Current, Object, ObjectKind};
+use cuhold_driver_sys::{
+    CUresult, Call, Failure,
+    nvjitlink::{NvJitLinkCall, NvJitLinkFailure, nvJitLinkResult},
+    nvrtc::{NvrtcCall, NvrtcFailure, nvrtcResult},
+    nvvm::{NvvmCall, NvvmFailure, nvvmResult},
+};
 use std::{any::Any, fmt};
 
 /// What became of the object that a warning is about.
@@ -61,7 +66,7 @@ pub enum WarningKind {
 #[must_use = "a warning is heard only when it is raised"]
 pub struct CudaWarning {
     kind: WarningKind,
-    failure: Option<Failure>,
+    failed: Failed,
     skipped: Option<Call>,
     // The object in its parts: as one field it would cost seven bytes of padding.
     object_kind: ObjectKind,
@@ -77,6 +82,24 @@ pub struct CudaWarning {
 
 const TEXT_BYTES: usize = 48;
 
+/// The call that failed, if one did: no larger than a driver's alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Failed {
+    Nothing,
+    Driver { call: Call, status: CUresult },
+    Nvrtc { call: NvrtcCall, status: nvrtcResult },
+    Nvvm { call: NvvmCall, status: nvvmResult },
+    NvJitLink { call: NvJitLinkCall, status: nvJitLinkResult },
+}
+
+const _: () = assert!(size_of::<Failed>() == size_of::<Failure>());
+
+impl Failed {
+    const fn driver(Failure { call, status }: Failure) -> Self {
+        Self::Driver { call, status }
+    }
+}
+
 const _: () = assert!(size_of::<CudaWarning>() <= 112);
 
 impl CudaWarning {
@@ -85,7 +108,21 @@ impl CudaWarning {
     /// Calls nothing.
     pub const fn failed(failure: Failure, object: Object, fate: Fate) -> Self {
         let new = Self::new(WarningKind::Failed, object);
-        Self { failure: Some(failure), fate: Some(fate), ..new }
+        Self { failed: Failed::driver(failure), fate: Some(fate), ..new }
+    }
+
+    /// A compiler's call for `object` failed.
+    ///
+    /// Calls nothing.
+    pub const fn compiler_failed(failure: CompilerFailure, object: Object, fate: Fate) -> Self {
+        let failed = match failure {
+            CompilerFailure::Nvrtc(NvrtcFailure { call, status }) => Failed::Nvrtc { call, status },
+            CompilerFailure::Nvvm(NvvmFailure { call, status }) => Failed::Nvvm { call, status },
+            CompilerFailure::NvJitLink(NvJitLinkFailure { call, status }) => {
+                Failed::NvJitLink { call, status }
+            }
+        };
+        Self { failed, fate: Some(fate), ..Self::new(WarningKind::Failed, object) }
     }
 
     /// After work for `object` the driver refused to make the caller's context current again; `current` says which
@@ -94,7 +131,7 @@ impl CudaWarning {
     /// Calls nothing.
     pub const fn restore_refused(failure: Failure, object: Object, current: Current) -> Self {
         let new = Self::new(WarningKind::RestoreRefused, object);
-        Self { failure: Some(failure), current, ..new }
+        Self { failed: Failed::driver(failure), current, ..new }
     }
 
     /// After work for `object` the driver refused to put the thread's capture mode back; `in_force` names the one that
@@ -107,7 +144,7 @@ impl CudaWarning {
         in_force: &'static str,
     ) -> Self {
         let new = Self::new(WarningKind::ModeNotRestored, object);
-        Self { failure: Some(failure), constant: in_force, ..new }
+        Self { failed: Failed::driver(failure), constant: in_force, ..new }
     }
 
     /// `skipped`, which would have ended `object`, wasn't called, since its context couldn't be made current: `cause`.
@@ -116,7 +153,8 @@ impl CudaWarning {
     /// Calls nothing.
     pub const fn skipped(skipped: Call, object: Object, cause: Failure) -> Self {
         let new = Self::new(WarningKind::Skipped, object);
-        Self { failure: Some(cause), skipped: Some(skipped), fate: Some(Fate::Leaked), ..new }
+        let failed = Failed::driver(cause);
+        Self { failed, skipped: Some(skipped), fate: Some(Fate::Leaked), ..new }
     }
 
     /// Foreign code panicked, and the panic had to end there; keeps the head of the panic's text.
@@ -137,7 +175,7 @@ impl CudaWarning {
     const fn new(kind: WarningKind, object: Object) -> Self {
         Self {
             kind,
-            failure: None,
+            failed: Failed::Nothing,
             skipped: None,
             object_kind: object.kind,
             object_raw: object.raw,
@@ -178,28 +216,46 @@ impl CudaWarning {
         self.kind
     }
 
-    /// The failed call with what it answered, if a call failed.
+    /// The failed driver call with what it answered, if one failed.
     ///
     /// Calls nothing.
     #[must_use]
     pub const fn failure(&self) -> Option<Failure> {
-        self.failure
+        match self.failed {
+            Failed::Driver { call, status } => Some(Failure { call, status }),
+            _ => None,
+        }
     }
 
-    /// What the failed call answered, if a call failed.
+    /// The failed call of a compiler with what it answered, if one failed.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub const fn compiler_failure(&self) -> Option<CompilerFailure> {
+        Some(match self.failed {
+            Failed::Nothing | Failed::Driver { .. } => return None,
+            Failed::Nvrtc { call, status } => CompilerFailure::Nvrtc(NvrtcFailure { call, status }),
+            Failed::Nvvm { call, status } => CompilerFailure::Nvvm(NvvmFailure { call, status }),
+            Failed::NvJitLink { call, status } => {
+                CompilerFailure::NvJitLink(NvJitLinkFailure { call, status })
+            }
+        })
+    }
+
+    /// What the failed driver call answered, if one failed.
     ///
     /// Calls nothing.
     #[must_use]
     pub fn status(&self) -> Option<CUresult> {
-        self.failure.map(|failure| failure.status)
+        self.failure().map(|failure| failure.status)
     }
 
-    /// The call that failed, if one did. Of a skipped call, the one that stood in its way.
+    /// The driver call that failed, if one did. Of a skipped call, the one that stood in its way.
     ///
     /// Calls nothing.
     #[must_use]
     pub fn call(&self) -> Option<Call> {
-        self.failure.map(|failure| failure.call)
+        self.failure().map(|failure| failure.call)
     }
 
     /// The call that wasn't made.
@@ -242,6 +298,9 @@ impl CudaWarning {
         match (self.text.as_str(), self.kind, self.status()) {
             ("", WarningKind::Note, _) => self.constant,
             ("", _, Some(status)) => status.description().unwrap_or_default(),
+            ("", _, None) => {
+                self.compiler_failure().and_then(CompilerFailure::description).unwrap_or_default()
+            }
             (text, ..) => text,
         }
     }
@@ -250,12 +309,15 @@ impl CudaWarning {
 impl fmt::Display for CudaWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let object = self.object();
-        if let Some(Failure { call, status }) = self.failure {
+        if let Some(Failure { call, status }) = self.failure() {
             if status == CUresult::MISSING {
                 write!(f, "{call} is missing from the driver, wanted")?;
             } else {
                 write!(f, "{call} answered {status}")?;
             }
+        }
+        if let Some(failure) = self.compiler_failure() {
+            write!(f, "{failure}")?;
         }
         match (self.kind, self.skipped) {
             (WarningKind::Failed, _) => write!(f, " for {object}")?,
@@ -348,6 +410,23 @@ mod tests {
         assert_eq!(
             warning.to_string(),
             "cuStreamDestroy answered status 9999 for stream 0x7f31a0 (#12), fate unknown"
+        );
+    }
+
+    #[test]
+    fn a_compiler_s_failed_call_is_kept_whole() {
+        let failure = CompilerFailure::Nvrtc(NvrtcFailure {
+            call: NvrtcCall::nvrtcDestroyProgram,
+            status: nvrtcResult::INVALID_PROGRAM,
+        });
+        let program = Object { kind: ObjectKind::NvrtcProgram, raw: 0x10, id: 3 };
+        let warning = CudaWarning::compiler_failed(failure, program, Fate::Unknown);
+        assert_eq!(warning.compiler_failure(), Some(failure));
+        assert_eq!((warning.failure(), warning.kind()), (None, WarningKind::Failed));
+        assert_eq!(
+            warning.to_string(),
+            "nvrtcDestroyProgram answered NVRTC_ERROR_INVALID_PROGRAM (4) for NVRTC program 0x10 (#3), fate unknown: the \
+             handle isn't a program's"
         );
     }
 

@@ -114,7 +114,8 @@ fn tells_once<K: Kind>() {
         let [warning] = warnings[..] else { panic!("{warnings:?}") };
         assert_eq!(warning.object().kind, K::KIND);
         assert_eq!(warning.fate(), Some(Fate::Unknown));
-        assert!(warning.to_string().contains(K::END.name()), "{warning}");
+        let told = warning.compiler_failure().map(|failure| (failure.call(), failure.status()));
+        assert_eq!(told, Some(K::told(K::status())), "{warning}");
 
         let (made, handle) = K::make(t.driver());
         made.faults.arm(Fault::with_effect(Effect::Refused(K::status())).on(K::END));

@@ -4,23 +4,34 @@
 
 use super::{
     Enrolled, Place, Run,
-    faults::{Seen, once},
+    faults::{Seen, enumerate, once},
+    journal::AnyFault,
     settings::broken,
     situation::PLAIN,
 };
 use crate::Operations;
-use cuhold_driver_sys::{Calls, Fault, ffi::*};
-use cuhold_handles::{CudaWarning, Current, Error, Event, Object, ObjectKind, Result};
+use cuhold_driver_sys::{
+    Calls, Effect, Fault,
+    ffi::*,
+    nvrtc::{NvrtcCalls, nvrtcProgram, nvrtcResult},
+};
+use cuhold_handles::{
+    CompilerFailure, CudaWarning, Current, Error, Event, NvrtcProgram, Object, ObjectKind, Result,
+};
 
 /// The first call fails with the injector's first status.
-const FAILS: Fault = Fault::refused(CUresult(9001)).nth(1);
+const FAILS: AnyFault = AnyFault::Driver(Fault::refused(CUresult(9001)).nth(1));
 
-fn seen(body: fn(&Run<'_>), faults: &[Fault]) -> Seen {
+/// The same of NVRTC's first call.
+const NVRTC_FAILS: AnyFault =
+    AnyFault::Nvrtc(Fault::with_effect(Effect::Refused(nvrtcResult(9001))).nth(1));
+
+fn seen(body: fn(&Run<'_>), faults: &[AnyFault]) -> Seen {
     once(&Enrolled::new("Test :: body", body), PLAIN, faults)
 }
 
 /// The one complaint about this body.
-fn complaint(body: fn(&Run<'_>), faults: &[Fault]) -> String {
+fn complaint(body: fn(&Run<'_>), faults: &[AnyFault]) -> String {
     let mut complaints = seen(body, faults).complaints;
     assert_eq!(complaints.len(), 1, "{complaints:?}");
     complaints.remove(0)
@@ -90,6 +101,80 @@ fn a_failure_that_was_told_twice_is_found() {
 fn a_fault_that_never_comes_about_is_found() {
     let body = |run: &Run<'_>| run.op(|| ());
     assert_eq!(complaint(body, &[FAILS]), "1 faults, of which only 0 came about");
+}
+
+/// Asks NVRTC for its version.
+fn version(run: &Run<'_>) -> Result<()> {
+    let (nvrtc, mut major, mut minor) = (run.nvrtc(), 0, 0);
+    // SAFETY: *pointers*: live locals.
+    let answer = unsafe { NvrtcCalls::new(&*nvrtc).nvrtcVersion(&raw mut major, &raw mut minor) };
+    answer.map_err(|failure| CompilerFailure::Nvrtc(failure).into())
+}
+
+fn program(run: &Run<'_>) -> NvrtcProgram {
+    NvrtcProgram::new(run.driver(), &run.nvrtc(), "", None, &[]).unwrap()
+}
+
+#[test]
+fn a_compiler_s_failure_that_nobody_was_told_of_is_found() {
+    let kept = |run: &Run<'_>| {
+        run.repeat(|| version(run));
+    };
+    assert_eq!(seen(kept, &[NVRTC_FAILS]).complaints, Vec::<String>::new());
+    let swallowed = |run: &Run<'_>| drop(run.op(|| version(run)));
+    assert_eq!(seen(swallowed, &[]).complaints, Vec::<String>::new());
+    assert!(complaint(swallowed, &[NVRTC_FAILS]).contains("it was told 0 times"));
+}
+
+#[test]
+fn a_second_failure_of_another_list_that_nobody_was_told_of_is_found() {
+    let body = |run: &Run<'_>| {
+        let event = run.new_event();
+        let result = run.op(|| {
+            let (compiler, driver) = (version(run), event.synchronize());
+            compiler.map_err(|error| match &driver {
+                Err(second) => error.with_second(second),
+                Ok(_) => error,
+            })?;
+            driver
+        });
+        run.keep(result);
+    };
+    let whole = enumerate(&Enrolled::new("Test :: body", body));
+    assert_eq!((whole.violations, whole.first), (0, None));
+    assert!(whole.pairs > 0);
+    assert!(whole.calls.contains("nvrtcVersion") && whole.calls.contains("cuEventSynchronize"));
+
+    let first_only = |run: &Run<'_>| {
+        let event = run.new_event();
+        let result = run.op(|| {
+            let (compiler, driver) = (version(run), event.synchronize());
+            compiler.and(driver)
+        });
+        run.keep(result);
+    };
+    let told = enumerate(&Enrolled::new("Test :: body", first_only));
+    assert!(told.violations > 0);
+    let first = told.first.unwrap();
+    assert!(first.contains("Nvrtc(") && first.contains("Driver("), "{first}");
+}
+
+#[test]
+fn a_compiler_s_handle_that_is_lost_without_a_word_or_ended_twice_is_found() {
+    let lost = |run: &Run<'_>| {
+        let program = program(run);
+        let _: nvrtcProgram = run.op(|| program.into_raw());
+    };
+    assert!(complaint(lost, &[]).starts_with("nobody was told of the loss of NVRTC program"));
+    let twice = |run: &Run<'_>| {
+        let (nvrtc, program) = (run.nvrtc(), program(run));
+        let mut raw = program.as_raw();
+        run.op(|| drop(program));
+        // SAFETY: *programs*: the small compiler notices misuse.
+        let again = unsafe { NvrtcCalls::new(&*nvrtc).nvrtcDestroyProgram(&raw mut raw) };
+        assert!(again.is_err());
+    };
+    assert!(complaint(twice, &[]).contains("is no live NVRTC program"));
 }
 
 #[test]
@@ -260,6 +345,8 @@ fn a_call_of_a_forked_child_s_end_is_found() {
         });
     };
     assert!(said("Test::drop", Place::ForkedChild, body).contains("the child made 1 calls"));
+    let compiler = |run: &Run<'_>| run.op(|| version(run).unwrap());
+    assert!(said("Test::drop", Place::ForkedChild, compiler).contains("the child made 1 calls"));
 }
 
 #[test]

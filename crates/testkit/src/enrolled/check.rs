@@ -1,32 +1,47 @@
 //! The checker: what the policy promises, held against what one run of an operation left behind.
 
-use super::told::Told;
+use super::{journal::Made, told::Told};
 use crate::stack::ThreadState;
-use cuhold_driver_sim::{Leak, ObjectKind, Violation};
-use cuhold_driver_sys::{CUresult, Entry};
-use cuhold_handles::{Closed, Current};
+use cuhold_driver_sim::{Leak, ObjectKind};
+use cuhold_handles::{Closed, Current, Status};
 use std::fmt::{self, Write as _};
+
+/// Something that was made and not ended, of the driver or of a compiler.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    pub(crate) raw: u64,
+    /// What it is, in words.
+    pub(crate) text: String,
+}
+
+impl Lost {
+    /// The driver's; a pushed context is the thread's matter, and nothing that is lost.
+    pub(crate) fn of(leaks: impl IntoIterator<Item = Leak>) -> impl Iterator<Item = Self> {
+        let leaks = leaks.into_iter().filter(|leak| leak.kind != ObjectKind::PushedContext);
+        leaks.map(|leak| Self { raw: leak.raw, text: leak.to_string() })
+    }
+}
 
 /// What was seen of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     /// The calls that the operation made.
-    pub(crate) calls: Vec<Entry>,
+    pub(crate) calls: Vec<Made>,
     /// The statuses that only the injector answers.
-    pub(crate) injected: Vec<CUresult>,
+    pub(crate) injected: Vec<Status>,
     /// The thread before and right after the operation.
     pub(crate) before: ThreadState,
     pub(crate) after: ThreadState,
     pub(crate) told: Told,
     /// What a creation that failed left behind, right after it.
-    pub(crate) created: Vec<Leak>,
+    pub(crate) created: Vec<Lost>,
     /// Of a second, unfaulted use of the same objects: what went wrong.
     pub(crate) unusable: Option<String>,
     /// What the driver's end gave.
     pub(crate) closed: Result<Closed, String>,
     /// What nobody ended.
-    pub(crate) leaks: Vec<Leak>,
-    pub(crate) violations: Vec<Violation>,
+    pub(crate) leaks: Vec<Lost>,
+    pub(crate) violations: Vec<String>,
 }
 
 /// A promise that was broken, in words.
@@ -50,7 +65,7 @@ impl Evidence {
         found
     }
 
-    /// What the simulated driver noticed.
+    /// What the simulated driver and the compilers noticed.
     pub(crate) fn violations(&self) -> Vec<Complaint> {
         self.violations.iter().map(|violation| format!("violation: {violation}")).collect()
     }
@@ -63,7 +78,7 @@ impl Evidence {
             write!(text, "\n  {what} {of:?}").unwrap();
         };
         complaints.iter().for_each(|complaint| line("BROKEN", complaint));
-        self.calls.iter().for_each(|made| line("call", &(made.call(), made.status())));
+        self.calls.iter().for_each(|made| line("call", &(made.call, made.status)));
         self.told.errors.iter().for_each(|error| line("error", error));
         self.told.warnings.iter().for_each(|warning| line("warning", &warning.to_string()));
         text
@@ -72,11 +87,11 @@ impl Evidence {
     /// P1, P3, P4: every failed call is told exactly once.
     fn check_told(&self, found: &mut Vec<Complaint>) {
         for status in &self.injected {
-            let failed = self.calls.iter().filter(|call| call.status() == *status).count();
+            let failed = self.calls.iter().filter(|made| made.status == *status).count();
             let told = self.told.times(*status);
             if told != failed {
                 found.push(format!(
-                    "{failed} calls answered {status}, and it was told {told} times"
+                    "{failed} calls answered {status:?}, and it was told {told} times"
                 ));
             }
         }
@@ -118,15 +133,12 @@ impl Evidence {
         }
     }
 
-    fn check_lost(&self, what: &str, lost: &[Leak], found: &mut Vec<Complaint>) {
-        let untold: Vec<_> = lost
-            .iter()
-            .filter(|leak| leak.kind != ObjectKind::PushedContext)
-            .filter(|leak| !self.told.names_as_lost(leak.raw))
-            .collect();
+    fn check_lost(&self, what: &str, lost: &[Lost], found: &mut Vec<Complaint>) {
+        let untold: Vec<_> =
+            lost.iter().filter(|lost| !self.told.names_as_lost(lost.raw)).collect();
         // A closing that failed gave its error to the caller, who knows what was closed.
         if untold.len() > self.told.unnamed_losses() {
-            found.extend(untold.iter().map(|leak| format!("{what} {leak}")));
+            found.extend(untold.iter().map(|lost| format!("{what} {}", lost.text)));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Enrolled, simulated_sources};
 use crate::operations::{Operations, is_policy};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path};
 
 /// Says, of one operation, how the calls that it made differ from those that its documentation names.
 pub(super) fn line(
@@ -27,38 +27,32 @@ pub(super) fn line(
     (!says.is_empty()).then(|| format!("{path}: {}", says.join("; ")))
 }
 
-/// Compares what is enrolled with the crate's public operations: each is enrolled, exempt with a reason, or still to be
-/// enrolled, and exactly one of the three. Prints how many there are.
+/// The page that says what is enumerated and what isn't.
+const PAGE: &str = "docs/enumeration.md";
+
+/// Compares what is enrolled with the crate's public operations: each is either enrolled or exempt with a reason. The page
+/// has the same exemptions, with the same reasons. Prints how many there are.
 #[expect(clippy::print_stdout, reason = "figures are lines of a test's output")]
-pub fn compare(
-    manifest_folder: &str,
-    enrolled: &[&[Enrolled]],
-    exempt: &[(&str, &str)],
-    not_yet: &[&str],
-) {
+pub fn compare(manifest_folder: &str, enrolled: &[&[Enrolled]], exempt: &[(&str, &str)]) {
     let Some(public) = simulated_sources(manifest_folder) else { return };
     let enrolled: Vec<String> =
         enrolled.iter().flat_map(|list| list.iter().map(Enrolled::path)).collect();
-    let wrong = differences(&public, &enrolled, exempt, not_yet);
+    let mut wrong = differences(&public, &enrolled, exempt);
+    let folder = Path::new(manifest_folder);
+    let page = folder.join("../..").join(PAGE);
+    let page = fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+    let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    wrong.extend(other_than_page(&page, name, exempt));
     println!("figure operations_public: {}", public.operations.len());
     println!("figure operations_enumerated: {}", enrolled.len());
     println!("figure operations_exempt: {}", exempt.len());
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-fn differences(
-    public: &Operations,
-    enrolled: &[String],
-    exempt: &[(&str, &str)],
-    not_yet: &[&str],
-) -> Vec<String> {
+fn differences(public: &Operations, enrolled: &[String], exempt: &[(&str, &str)]) -> Vec<String> {
     let mut wrong = public.mistakes.clone();
     let mut listed = BTreeSet::new();
-    let all = enrolled
-        .iter()
-        .map(String::as_str)
-        .chain(exempt.iter().map(|(path, _)| *path))
-        .chain(not_yet.iter().copied());
+    let all = enrolled.iter().map(String::as_str).chain(exempt.iter().map(|(path, _)| *path));
     for path in all {
         if !listed.insert(path) {
             wrong.push(format!("{path} is listed twice"));
@@ -73,6 +67,18 @@ fn differences(
     let silent = exempt.iter().filter(|(_, reason)| reason.len() < 10);
     wrong.extend(silent.map(|(path, _)| format!("{path} is exempt without a reason")));
     wrong
+}
+
+/// How the page's rows of a crate, "| crate | `path` | reason |", differ from its exemptions.
+fn other_than_page(page: &str, name: &str, exempt: &[(&str, &str)]) -> Vec<String> {
+    let begin = format!("| {name} |");
+    let rows: BTreeSet<String> =
+        page.lines().filter(|line| line.starts_with(&begin)).map(str::to_owned).collect();
+    let meant: BTreeSet<String> =
+        exempt.iter().map(|(path, reason)| format!("{begin} `{path}` | {reason} |")).collect();
+    let missing = meant.difference(&rows).map(|row| format!("{PAGE} lacks the row\n{row}"));
+    let extra = rows.difference(&meant).map(|row| format!("{PAGE} has a row of its own\n{row}"));
+    missing.chain(extra).collect()
 }
 
 #[cfg(test)]
@@ -104,15 +110,26 @@ mod tests {
     fn each_operation_is_listed_once() {
         let public = public("A::b", &["cuInit"]);
         let b = || vec!["A::b".to_owned()];
-        assert!(differences(&public, &b(), &[], &[]).is_empty());
-        assert!(differences(&public, &[], &[("A::b", "needs a real driver")], &[]).is_empty());
-        assert!(differences(&public, &[], &[], &["A::b"]).is_empty());
-        assert_eq!(differences(&public, &[], &[], &[]), ["A::b isn't enrolled"]);
-        assert_eq!(differences(&public, &b(), &[], &["A::b"]), ["A::b is listed twice"]);
-        assert_eq!(differences(&public, &[], &[("A::b", "")], &[]).len(), 1);
+        let exempt = |path| [(path, "needs a real driver")];
+        assert!(differences(&public, &b(), &[]).is_empty());
+        assert!(differences(&public, &[], &exempt("A::b")).is_empty());
+        assert_eq!(differences(&public, &[], &[]), ["A::b isn't enrolled"]);
+        assert_eq!(differences(&public, &b(), &exempt("A::b")), ["A::b is listed twice"]);
+        assert_eq!(differences(&public, &[], &[("A::b", "")]).len(), 1);
         assert_eq!(
-            differences(&public, &b(), &[], &["A::c"]),
+            differences(&public, &b(), &exempt("A::c")),
             ["A::c is listed, and no public operation"]
         );
+    }
+
+    #[test]
+    fn the_page_has_the_exemptions_of_each_crate_with_their_reasons() {
+        let page =
+            "| crate | operation | why |\n| a | `A::b` | it can't |\n| b | `C::d` | nor that |";
+        assert!(other_than_page(page, "a", &[("A::b", "it can't")]).is_empty());
+        assert!(other_than_page(page, "c", &[]).is_empty());
+        assert_eq!(other_than_page(page, "a", &[("A::b", "another reason")]).len(), 2);
+        assert_eq!(other_than_page(page, "a", &[]).len(), 1);
+        assert_eq!(other_than_page(page, "a", &[("A::b", "it can't"), ("A::e", "too")]).len(), 1);
     }
 }

@@ -3,16 +3,18 @@
 use super::{
     Enrolled,
     check::{Complaint, Evidence},
+    journal::{AnyFault, Made, statuses},
     place::Place,
     situation::{OF_STREAMS, Situation, USUAL},
     stage::{Performed, perform},
 };
-use cuhold_driver_sys::{CUresult, Call, Effect, Entry, Fault, Kind, Listed as _};
+use cuhold_driver_sys::CUresult;
+use cuhold_handles::Status;
 use std::{collections::BTreeSet, fmt::Write as _};
 
-/// The statuses of the first and of the second fault. No driver answers them.
-const FIRST: CUresult = CUresult(9001);
-const SECOND: CUresult = CUresult(9002);
+/// The statuses of the first and of the second fault. No library answers them.
+const FIRST: u32 = 9001;
+const SECOND: u32 = 9002;
 
 /// A status after which a driver answers nothing else.
 const FATAL: CUresult = CUresult::ILLEGAL_ADDRESS;
@@ -49,41 +51,40 @@ impl Tally {
     /// Clean, every single fault, every pair. Says whether the operation is about a stream.
     fn of(&mut self, operation: &Enrolled, situation: Situation) -> bool {
         let clean = self.run(operation, situation, &[]);
-        for (nth, call) in (1..).zip(&clean.calls) {
-            for fault in ways(*call, nth, FIRST) {
+        for (at, made) in clean.calls().iter().enumerate() {
+            for fault in made.ways(FIRST) {
                 self.singles += 1;
                 let single = self.run(operation, situation, &[fault]);
-                self.pairs(operation, situation, fault, nth, &single.calls);
+                let later = single.calls().get(at + 1..).unwrap_or_default();
+                self.pairs(operation, situation, fault, later);
             }
-            if !call.survives_fatal() {
+            if let Some(fatal) = made.fatal(FATAL) {
                 self.singles += 1;
-                let fatal = Fault::new(Effect::StickyFromHere(FATAL)).nth(nth);
                 self.run(operation, situation, &[fatal]);
             }
         }
         clean.asks_for_stream
     }
 
-    /// With the first fault, on the `nth` call, each later one of `calls` fails, too.
+    /// With the first fault, each of the calls that are then made later fails, too, whichever list it is of.
     fn pairs(
         &mut self,
         operation: &Enrolled,
         situation: Situation,
-        first: Fault,
-        nth: u64,
-        calls: &[Call],
+        first: AnyFault,
+        later: &[Made],
     ) {
-        for (later, call) in (1..).zip(calls).filter(|(later, _)| *later > nth) {
-            for second in ways(*call, later, SECOND) {
+        for made in later {
+            for second in made.ways(SECOND) {
                 self.pairs += 1;
                 self.run(operation, situation, &[first, second]);
             }
         }
     }
 
-    fn run(&mut self, operation: &Enrolled, situation: Situation, faults: &[Fault]) -> Seen {
+    fn run(&mut self, operation: &Enrolled, situation: Situation, faults: &[AnyFault]) -> Seen {
         let seen = once(operation, situation, faults);
-        self.calls.extend(seen.calls.iter().map(|call| call.name()));
+        self.calls.extend(seen.calls().iter().map(|made| made.call.name()));
         if !seen.complaints.is_empty() {
             self.violations += 1;
             self.first.get_or_insert_with(|| told(operation, situation, faults, &seen));
@@ -92,25 +93,21 @@ impl Tally {
     }
 }
 
-/// How the `nth` call may fail, this one.
-fn ways(call: Call, nth: u64, status: CUresult) -> Vec<Fault> {
-    let refused = Fault::refused(status).nth(nth);
-    // A creation that is carried out and says otherwise has made what nobody can name.
-    if call.columns().kind == Kind::Create {
-        return vec![refused];
-    }
-    vec![refused, Fault::done_but_failed(status).nth(nth)]
-}
-
 /// What one run gave.
 pub(super) struct Seen {
-    pub(super) calls: Vec<Call>,
     pub(super) complaints: Vec<Complaint>,
     asks_for_stream: bool,
     evidence: Evidence,
 }
 
-fn told(operation: &Enrolled, situation: Situation, faults: &[Fault], seen: &Seen) -> String {
+impl Seen {
+    /// The calls of every list, in the order in which they were made.
+    fn calls(&self) -> &[Made] {
+        &self.evidence.calls
+    }
+}
+
+fn told(operation: &Enrolled, situation: Situation, faults: &[AnyFault], seen: &Seen) -> String {
     let mut text = format!("{} with {situation:?}", operation.path());
     for fault in faults {
         // Writing to a String can't fail.
@@ -120,8 +117,9 @@ fn told(operation: &Enrolled, situation: Situation, faults: &[Fault], seen: &See
 }
 
 /// Runs an operation once, on a driver of its own, and checks it.
-pub(super) fn once(operation: &Enrolled, situation: Situation, faults: &[Fault]) -> Seen {
-    let injected = [FIRST, SECOND, FATAL];
+pub(super) fn once(operation: &Enrolled, situation: Situation, faults: &[AnyFault]) -> Seen {
+    let injected = [FIRST, SECOND].into_iter().flat_map(statuses).chain([Status::Driver(FATAL)]);
+    let injected: Vec<_> = injected.collect();
     let performed = perform(operation, situation, Place::Here, faults, &injected).unwrap();
     let Performed { evidence, fired, asks_for_stream, .. } = performed;
     let mut complaints = Vec::new();
@@ -130,6 +128,5 @@ pub(super) fn once(operation: &Enrolled, situation: Situation, faults: &[Fault])
         complaints.push(format!("{armed} faults, of which only {fired} came about"));
     }
     complaints.extend(evidence.complaints());
-    let calls = evidence.calls.iter().map(Entry::call).collect();
-    Seen { calls, complaints, asks_for_stream, evidence }
+    Seen { complaints, asks_for_stream, evidence }
 }

@@ -1,5 +1,5 @@
-//! Public operations, enrolled with a body each, and what is done with them: every driver call of every operation fails
-//! in turn, and the promises of the failure policy are checked after each.
+//! Public operations, enrolled with a body each, and what is done with them: every call of every operation, of the driver or
+//! of a compiler, fails in turn, and the promises of the failure policy are checked after each.
 //!
 //! # How to enrol an operation
 //! An operation is a public function whose documentation has a line "Calls `cuX`, …", or a type that says "Its drop calls
@@ -26,13 +26,15 @@
 //! ```
 //! What stands outside of `op`, `create` and `repeat` is set-up and clearing away: nothing fails there, and nothing is
 //! logged. What an operation leaves to the reclaimer happens in it. An operation that works on a stream takes
-//! [`Run::stream`], which is of another kind in each situation. The module's `OPERATIONS` goes into the list that the
-//! crate's `tests/it/operations/mod.rs` hands to [`compare`].
+//! [`Run::stream`], which is of another kind in each situation; one that works on a compiler takes [`Run::nvrtc`],
+//! [`Run::nvvm`] or [`Run::nvjitlink`], small ones whose calls fail in turn with the driver's. The module's `OPERATIONS` goes
+//! into the list that the crate's `tests/it/operations/mod.rs` hands to [`compare`]. What can't be enrolled is exempt there,
+//! and in `docs/enumeration.md`, with the reason.
 //!
 //! # What is then tested
 //! - With nothing current, its own context, another one of the device, one of another device; on a created stream, one
 //!   that others may use, the legacy default stream: clean, each call failing alone in each way in which it can, each
-//!   such fault with each later call failing as well.
+//!   such fault with each later call failing as well, whichever list it is of.
 //! - After each run: each failed call was told exactly once; contexts and capture mode are what they were, or what was
 //!   told names what they are; nothing is lost that wasn't told to be; nothing is used after its end; what can be done
 //!   again works again; the driver ends.
@@ -46,7 +48,9 @@
 mod bites;
 mod check;
 mod compare;
+mod compilers;
 mod faults;
+mod journal;
 mod place;
 mod raw;
 mod run;

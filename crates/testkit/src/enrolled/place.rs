@@ -184,7 +184,7 @@ fn with_destroyed(run: &Run<'_>, once: &mut dyn FnMut()) -> Window {
     let mut window = run.watch(|| {});
     raw::push(library, raw);
     thread::scope(|scope| scope.spawn(|| raw::end_context(library, raw)).join()).unwrap();
-    let ((), calls) = run.log().during(|| {
+    let ((), calls) = run.journal().during(|| {
         once();
         run.reclaim();
     });

@@ -1,11 +1,21 @@
 //! What the body of an enrolled operation is given, and the one part of it in which calls fail and are logged.
 
 use super::{
-    NowCurrent, StreamKind, place::Place, raw, situation::Situation, stage::Ground, told::Told,
+    NowCurrent, StreamKind,
+    check::Lost,
+    journal::{AnyFault, Journal, Made},
+    place::Place,
+    raw,
+    situation::Situation,
+    stage::Ground,
+    told::Told,
 };
 use crate::{PTX, kernels, stack::ThreadState};
 use cuhold_driver_sim::{Leak, Sim};
-use cuhold_driver_sys::{CallLog, DriverApi, Entry, Fault, Faults, ffi::*, forward_driver_api};
+use cuhold_driver_sys::{
+    DriverApi, Faults, Hooked, ffi::*, forward_driver_api, nvjitlink::NvJitLinkApi,
+    nvrtc::NvrtcApi, nvvm::NvvmApi,
+};
 use cuhold_handles::{
     ByHand, Context, CudaWarning, Device, Driver, Error, Event, EventOptions, Kernel, Library,
     Refused, Sink, Stream,
@@ -30,7 +40,7 @@ pub struct Run<'a> {
     pub(super) situation: Situation,
     pub(super) stream: Stream,
     pub(super) by_hand: &'a ByHand<'a>,
-    pub(super) faults: &'a [Fault],
+    pub(super) faults: &'a [AnyFault],
     pub(super) heard: Heard,
     pub(super) stream_was_asked_for: Cell<bool>,
     /// Held by each other driver value until it has ended.
@@ -71,11 +81,11 @@ impl Heard {
 
 /// What was seen while the operation was made.
 pub(super) struct Window {
-    pub(super) calls: Vec<Entry>,
+    pub(super) calls: Vec<Made>,
     pub(super) before: ThreadState,
     pub(super) after: ThreadState,
     /// What a failed creation left.
-    pub(super) created: Vec<Leak>,
+    pub(super) created: Vec<Lost>,
     /// How many warnings there were by then, and how many that were only counted.
     pub(super) warnings: usize,
     pub(super) folded: usize,
@@ -175,10 +185,32 @@ impl Run<'_> {
         self.ground.sim.as_ref().unwrap()
     }
 
+    /// A small NVRTC, for an operation that works on one: it compiles nothing, and its calls fail like the driver's.
+    #[must_use]
+    pub fn nvrtc(&self) -> Arc<dyn NvrtcApi> {
+        let hooks = (Arc::clone(&self.ground.journal), Arc::clone(&self.ground.injectors.nvrtc));
+        Arc::new(Hooked::new(self.ground.compilers.clone(), hooks))
+    }
+
+    /// A small NVVM, as [`nvrtc`](Self::nvrtc) gives one.
+    #[must_use]
+    pub fn nvvm(&self) -> Arc<dyn NvvmApi> {
+        let hooks = (Arc::clone(&self.ground.journal), Arc::clone(&self.ground.injectors.nvvm));
+        Arc::new(Hooked::new(self.ground.compilers.clone(), hooks))
+    }
+
+    /// A small nvJitLink, as [`nvrtc`](Self::nvrtc) gives one.
+    #[must_use]
+    pub fn nvjitlink(&self) -> Arc<dyn NvJitLinkApi> {
+        let hooks =
+            (Arc::clone(&self.ground.journal), Arc::clone(&self.ground.injectors.nvjitlink));
+        Arc::new(Hooked::new(self.ground.compilers.clone(), hooks))
+    }
+
     /// What fails, for a set-up that needs something to have failed; to be disarmed before the operation.
     #[must_use]
     pub fn faults(&self) -> &Faults {
-        self.ground.faults()
+        &self.ground.injectors.driver
     }
 
     /// A context that the library knows nothing of, to be taken over or borrowed.
@@ -229,8 +261,8 @@ impl Run<'_> {
         &self.ground.library
     }
 
-    pub(super) fn log(&self) -> &CallLog {
-        self.ground.log()
+    pub(super) fn journal(&self) -> &Journal {
+        &self.ground.journal
     }
 
     pub(super) fn thread_state(&self) -> ThreadState {
@@ -258,9 +290,9 @@ impl Run<'_> {
     pub(super) fn watch(&self, work: impl FnOnce()) -> Window {
         let api = self.driver().api();
         let before = ThreadState::of(api);
-        self.faults.iter().for_each(|fault| self.ground.faults().arm(*fault));
-        let ((), calls) = self.ground.log().during(work);
-        self.ground.faults().disarm();
+        self.faults.iter().for_each(|fault| self.ground.injectors.arm(*fault));
+        let ((), calls) = self.journal().during(work);
+        self.ground.injectors.disarm();
         let after = if self.place.is_over() { before.clone() } else { ThreadState::of(api) };
         let (warnings, folded) = (self.heard.warnings(), self.driver().reports().counts().folded);
         let folded = usize::try_from(folded).unwrap();
@@ -269,8 +301,11 @@ impl Run<'_> {
 
     /// Does an operation that can be done again, and keeps its error. Afterwards it is done again, with nothing failing:
     /// the objects that it works on must be usable whatever happened to them (P2).
-    pub fn repeat<T, E: Into<Error>>(&self, operation: impl Fn() -> Result<T, E>) -> Option<T> {
-        let value = self.keep(self.op(&operation));
+    pub fn repeat<T, E: Into<Error>>(
+        &self,
+        mut operation: impl FnMut() -> Result<T, E>,
+    ) -> Option<T> {
+        let value = self.keep(self.op(&mut operation));
         self.again(|| operation().map(drop).map_err(Into::into));
         value
     }
@@ -278,11 +313,11 @@ impl Run<'_> {
     /// Does an operation that makes something, and keeps its error. If it fails, everything that it made is gone by then
     /// (P2), and it can be done again.
     pub fn create<T, E: Into<Error>>(&self, operation: impl Fn() -> Result<T, E>) -> Option<T> {
-        let before = self.live();
+        let before = self.alive();
         let result = self.op(&operation);
         if result.is_err() {
-            let now = self.live().into_iter();
-            let left = now.filter(|leak| !before.iter().any(|b| b.raw == leak.raw));
+            let now = self.alive().into_iter();
+            let left = now.filter(|lost| !before.iter().any(|b| b.raw == lost.raw));
             if let Some(window) = self.window.borrow_mut().as_mut() {
                 window.created = left.collect();
             }
@@ -320,6 +355,11 @@ impl Run<'_> {
     #[must_use]
     pub fn live(&self) -> Vec<Leak> {
         self.ground.sim.as_ref().map(Sim::leaks).unwrap_or_default()
+    }
+
+    /// The same, of the compilers as well.
+    fn alive(&self) -> Vec<Lost> {
+        Lost::of(self.live()).chain(self.ground.compilers.lost()).collect()
     }
 
     /// Does something with nothing failing, which must work.

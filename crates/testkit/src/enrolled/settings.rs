@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{kit, operations::Operations};
 use cuhold_driver_sys::CUresult;
-use cuhold_handles::{CudaWarning, Error, ErrorKind};
+use cuhold_handles::{CudaWarning, Error, ErrorKind, Status};
 
 /// Does every operation in a place, and says what was broken.
 pub(super) fn broken(
@@ -59,10 +59,10 @@ const EXCEPTED: &[(&str, Place, &str)] = &[(
 )];
 
 /// The statuses whose every answer must be told.
-fn injected(place: Place) -> &'static [CUresult] {
+fn injected(place: Place) -> &'static [Status] {
     match place {
-        Place::Lost => &[CUresult::ILLEGAL_ADDRESS],
-        Place::DestroyedCurrent => &[CUresult::CONTEXT_IS_DESTROYED],
+        Place::Lost => &[Status::Driver(CUresult::ILLEGAL_ADDRESS)],
+        Place::DestroyedCurrent => &[Status::Driver(CUresult::CONTEXT_IS_DESTROYED)],
         _ => &[],
     }
 }

@@ -2,7 +2,9 @@
 
 use super::{
     Enrolled, NowCurrent, StreamKind,
-    check::Evidence,
+    check::{Evidence, Lost},
+    compilers::Small,
+    journal::{AnyFault, Injectors, Journal},
     place::Place,
     run::{Heard, Run, Window},
     situation::Situation,
@@ -10,8 +12,8 @@ use super::{
 };
 use crate::{kit, stack};
 use cuhold_driver_sim::{Sim, SimOptions};
-use cuhold_driver_sys::{CallLog, DriverApi, Fault, Faults, ffi::*, forward_driver_api};
-use cuhold_handles::{Context, ContextFlags, Device, Driver, Stream};
+use cuhold_driver_sys::{DriverApi, Hooked, ffi::*, forward_driver_api};
+use cuhold_handles::{AnyCall, Context, ContextFlags, Device, Driver, Status, Stream};
 use std::{
     cell::{Cell, OnceCell, RefCell},
     sync::{
@@ -26,13 +28,13 @@ pub(super) struct Ground {
     pub(super) driver: Driver,
     /// Another library's value of the same driver.
     pub(super) library: Driver,
-    hooks: Hooks,
+    /// The calls of the driver and of the compilers, and what is to fail of them.
+    pub(super) journal: Arc<Journal>,
+    pub(super) injectors: Injectors,
+    pub(super) compilers: Small,
     /// Whether the process is a forked child's from here on. (Of a simulated driver.)
     pub(super) is_child: Arc<AtomicBool>,
 }
-
-/// The real driver's hooks.
-type Hooks = (Arc<CallLog>, Arc<Faults>);
 
 /// A simulated driver that becomes that of a forked child.
 struct Forking {
@@ -57,36 +59,28 @@ impl Ground {
     fn simulated(place: Place) -> Self {
         let sim = Sim::with_options(SimOptions::with_devices(2));
         let is_child = Arc::<AtomicBool>::default();
+        let (journal, injectors) = (Arc::<Journal>::default(), Injectors::default());
+        let hooks = (Arc::clone(&journal), Arc::clone(&injectors.driver));
         let driver = if place == Place::ForkedChild {
             let (parent, child) = (sim.clone(), sim.forked_child());
-            Driver::from_api(Forking { parent, child, is_child: Arc::clone(&is_child) })
+            let forking = Forking { parent, child, is_child: Arc::clone(&is_child) };
+            Driver::from_api(Hooked::new(forking, hooks))
         } else {
-            Driver::from_api(sim.clone())
+            Driver::from_api(Hooked::new(sim.clone(), hooks))
         };
-        Self {
-            library: Driver::from_api(sim.clone()),
-            sim: Some(sim),
-            driver,
-            is_child,
-            hooks: Hooks::default(),
-        }
+        let library = Driver::from_api(sim.clone());
+        let (sim, compilers) = (Some(sim), Small::default());
+        Self { sim, driver, library, journal, injectors, compilers, is_child }
     }
 
     fn real() -> Self {
         let library = Driver::load().unwrap_or_else(|error| panic!("no real driver: {error}"));
         // Kept by the library's value, so that the run's own releases it cheaply.
         drop(Device::with_driver(&library, 0).unwrap());
-        let hooks = Hooks::default();
-        let driver = library.hooked(hooks.clone());
-        Self { sim: None, driver, library, hooks, is_child: Arc::default() }
-    }
-
-    pub(super) fn log(&self) -> &CallLog {
-        self.sim.as_ref().map_or(&*self.hooks.0, Sim::log)
-    }
-
-    pub(super) fn faults(&self) -> &Faults {
-        self.sim.as_ref().map_or(&*self.hooks.1, Sim::faults)
+        let (journal, injectors) = (Arc::<Journal>::default(), Injectors::default());
+        let driver = library.hooked((Arc::clone(&journal), Arc::clone(&injectors.driver)));
+        let (compilers, is_child) = (Small::default(), Arc::default());
+        Self { sim: None, driver, library, journal, injectors, compilers, is_child }
     }
 }
 
@@ -107,8 +101,8 @@ pub(super) fn perform(
     operation: &Enrolled,
     situation: Situation,
     place: Place,
-    faults: &[Fault],
-    injected: &[CUresult],
+    faults: &[AnyFault],
+    injected: &[Status],
 ) -> Option<Performed> {
     let ground = Ground::new(place);
     let Ground { driver, library, .. } = &ground;
@@ -171,14 +165,13 @@ struct Gathered<'a> {
     window: Window,
     unusable: Option<String>,
     heard: Heard,
-    injected: &'a [CUresult],
+    injected: &'a [Status],
 }
 
 impl Gathered<'_> {
     /// Ends the driver, and looks at what is left.
     fn end(self, ground: Ground) -> Performed {
-        let fired = ground.faults().fired();
-        let Ground { sim, driver, library, .. } = ground;
+        let Ground { sim, driver, library, injectors, compilers, .. } = ground;
         let folded = driver.reports().counts().folded;
         let closed = driver.close().map_err(|refused| refused.error.to_string());
         // The real one's lives as long as the process.
@@ -192,7 +185,8 @@ impl Gathered<'_> {
             told.warnings.truncate(warnings);
             told.folded = folded;
         }
-        let lost = |sim: &Sim| sim.leaks().into_iter().chain(sim.gone_with_context()).collect();
+        let of_compilers = calls.iter().filter(|made| !matches!(made.call, AnyCall::Driver(_)));
+        let of_compilers = if self.place == Place::ForkedChild { of_compilers.count() } else { 0 };
         let evidence = Evidence {
             calls,
             injected: self.injected.to_vec(),
@@ -202,17 +196,28 @@ impl Gathered<'_> {
             created,
             unusable: self.unusable,
             closed,
-            leaks: sim.as_ref().map(lost).unwrap_or_default(),
-            violations: sim.as_ref().map(Sim::violations).unwrap_or_default(),
+            leaks: lost(sim.as_ref(), &compilers),
+            violations: violations(sim.as_ref(), &compilers),
         };
         Performed {
             evidence,
-            fired,
+            fired: injectors.fired(),
             asks_for_stream: false,
-            child_calls: sim.as_ref().map_or(0, Sim::calls_of_forked_child),
+            child_calls: sim.as_ref().map_or(0, Sim::calls_of_forked_child) + of_compilers as u64,
             capture: None,
         }
     }
+}
+
+/// What nobody ended; of a real driver's objects it isn't known.
+fn lost(sim: Option<&Sim>, compilers: &Small) -> Vec<Lost> {
+    let of_driver = |sim: &Sim| sim.leaks().into_iter().chain(sim.gone_with_context());
+    Lost::of(sim.into_iter().flat_map(of_driver)).chain(compilers.lost()).collect()
+}
+
+fn violations(sim: Option<&Sim>, compilers: &Small) -> Vec<String> {
+    let of_driver = sim.into_iter().flat_map(Sim::violations);
+    of_driver.map(|violation| violation.to_string()).chain(compilers.violations()).collect()
 }
 
 fn stream(device: &Device, kind: StreamKind) -> Stream {

@@ -1,7 +1,9 @@
 //! What was told in a run: the errors that came back, and the warnings that were raised.
 
-use cuhold_driver_sys::{CUresult, Failure, Kind};
-use cuhold_handles::{AnyCall, CudaWarning, Current, Error, Fate, Note, Status, WarningKind};
+use cuhold_driver_sys::{Failure, Kind};
+use cuhold_handles::{
+    CompilerFailure, CudaWarning, Current, Error, Fate, Note, Status, WarningKind,
+};
 
 /// Everything that was told.
 #[derive(Clone, Debug, Default)]
@@ -14,13 +16,15 @@ pub(crate) struct Told {
 
 impl Told {
     /// How often a call's failure with this status was told.
-    pub(crate) fn times(&self, status: CUresult) -> usize {
+    pub(crate) fn times(&self, status: Status) -> usize {
         let errors = self.errors.iter().map(|error| in_error(error, status));
         let warnings = self.warnings.iter().map(|warning| {
-            let own = usize::from(warning.status() == Some(status));
-            own.max(in_current(warning.current(), status))
+            let compiler = warning.compiler_failure().map(CompilerFailure::status);
+            let own = warning.status().map(Status::Driver).or(compiler);
+            usize::from(own == Some(status)).max(in_current(warning.current(), status))
         });
-        let folded = if status.is_fatal() { self.folded } else { 0 };
+        let is_fatal = matches!(status, Status::Driver(status) if status.is_fatal());
+        let folded = if is_fatal { self.folded } else { 0 };
         errors.chain(warnings).sum::<usize>() + folded
     }
 
@@ -63,20 +67,18 @@ fn is_loss(warning: &CudaWarning) -> bool {
 }
 
 fn unnamed_in_error(error: &Error) -> usize {
-    let own = match error.call() {
-        Some(AnyCall::Driver(call)) => call.columns().kind == Kind::Destroy,
-        _ => false,
-    };
+    let own = error.call().is_some_and(|call| call.kind() == Some(Kind::Destroy));
     let notes = error.notes().iter().filter(|note| match note {
         Note::UndoFailed(_) => true,
         Note::Failed(failure) => failure.call.columns().kind == Kind::Destroy,
+        Note::Compiler(failure) => failure.call().kind() == Some(Kind::Destroy),
         _ => false,
     });
     usize::from(own) + notes.count()
 }
 
-fn in_error(error: &Error, status: CUresult) -> usize {
-    let own = usize::from(error.status() == Some(Status::Driver(status)));
+fn in_error(error: &Error, status: Status) -> usize {
+    let own = usize::from(error.status() == Some(status));
     let is_current_noted =
         error.notes().iter().any(|note| matches!(note, Note::NotRestored { .. }));
     let current = if is_current_noted { 0 } else { in_current(error.now_current(), status) };
@@ -84,10 +86,11 @@ fn in_error(error: &Error, status: CUresult) -> usize {
         Note::Failed(failure) | Note::UndoFailed(failure) | Note::ModeNotRestored(failure) => {
             // The mode's failure is a note on itself where nothing else failed.
             let is_error = own == 1 && matches!(note, Note::ModeNotRestored(_));
-            usize::from(failure.status == status && !is_error)
+            usize::from(is(*failure, status) && !is_error)
         }
+        Note::Compiler(failure) => usize::from(failure.status() == status),
         Note::NotRestored { failure, now } => {
-            let restore = failure.is_some_and(|failure| failure.status == status);
+            let restore = failure.is_some_and(|failure| is(failure, status));
             usize::from(restore) + in_current(*now, status)
         }
         _ => 0,
@@ -95,6 +98,10 @@ fn in_error(error: &Error, status: CUresult) -> usize {
     own + current + notes.sum::<usize>()
 }
 
-fn in_current(current: Current, status: CUresult) -> usize {
-    usize::from(matches!(current, Current::Unknown(failure) if failure.status == status))
+fn in_current(current: Current, status: Status) -> usize {
+    usize::from(matches!(current, Current::Unknown(failure) if is(failure, status)))
+}
+
+fn is(failure: Failure, status: Status) -> bool {
+    Status::Driver(failure.status) == status
 }

@@ -286,7 +286,7 @@ fn something_that_holds_the_driver_for_good_is_found() {
 
 /// What is said of a body that is done in a place.
 fn said(path: &'static str, place: Place, body: fn(&Run<'_>)) -> String {
-    broken(&[Enrolled::new(path, body)], place, None).join("\n")
+    broken(&[Enrolled::new(path, body)], place, None).wrong.join("\n")
 }
 
 fn synchronize(run: &Run<'_>) {
@@ -370,6 +370,7 @@ fn a_drop_that_invalidates_a_capture_is_found_and_so_is_an_operation_that_does_n
     };
     let said = |body: fn(&Run<'_>), documented: &Operations| {
         broken(&[Enrolled::new("Test::body", body)], Place::ForeignCapture, Some(documented))
+            .wrong
             .join("")
     };
     assert_eq!(said(synchronize, &of(true)), "");

@@ -138,8 +138,11 @@ pub fn in_place(manifest_folder: &str, operations: &[Enrolled], place: Place) {
     }
     let sources = Path::new(manifest_folder).join("src");
     let documented = sources.exists().then(|| Operations::read(&sources).unwrap());
-    let wrong = settings::broken(operations, place, documented.as_ref());
-    assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
+    let kept = settings::broken(operations, place, documented.as_ref());
+    assert!(kept.wrong.is_empty(), "\n{}", kept.wrong.join("\n\n"));
+    if let Some(reason) = kept.skipped() {
+        println!("cuhold-skip: {reason}");
+    }
 }
 
 /// Enumerates the faults of these operations, and compares the calls that they made with their documentation. Prints how

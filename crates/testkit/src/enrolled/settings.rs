@@ -11,13 +11,32 @@ use crate::{kit, operations::Operations};
 use cuhold_driver_sys::CUresult;
 use cuhold_handles::{CudaWarning, Error, ErrorKind, Status};
 
-/// Does every operation in a place, and says what was broken.
+/// What doing every operation in a place gave.
+#[derive(Default)]
+pub(super) struct Kept {
+    /// The promises that were broken.
+    pub(super) wrong: Vec<String>,
+    /// The operations whose set-up needs the simulated driver, which this isn't.
+    left_out: Vec<String>,
+}
+
+impl Kept {
+    /// What has to be said of a test that left operations out.
+    pub(super) fn skipped(&self) -> Option<String> {
+        (!self.left_out.is_empty()).then(|| {
+            let names = self.left_out.join(", ");
+            format!("all was done but {names}, whose set-up needs the simulated driver")
+        })
+    }
+}
+
+/// Does every operation in a place.
 pub(super) fn broken(
     operations: &[Enrolled],
     place: Place,
     documented: Option<&Operations>,
-) -> Vec<String> {
-    let mut wrong = Vec::new();
+) -> Kept {
+    let Kept { mut wrong, mut left_out } = Kept::default();
     for operation in operations {
         let path = operation.path();
         let mut captures = Vec::new();
@@ -25,6 +44,7 @@ pub(super) fn broken(
         while let Some(situation) = situations.pop() {
             let injected = injected(place);
             let Some(performed) = perform(operation, situation, place, &[], injected) else {
+                left_out.push(path.clone());
                 continue;
             };
             if performed.asks_for_stream && situation == PLAIN {
@@ -47,7 +67,7 @@ pub(super) fn broken(
             documented.and_then(|documented| captured(&path, place, &captures, documented)),
         );
     }
-    wrong
+    Kept { wrong, left_out }
 }
 
 /// Operations that break a promise in a place, and why they have to.
@@ -157,4 +177,17 @@ fn has_two_devices() -> bool {
     cuhold_handles::Driver::load()
         .and_then(|driver| driver.device_count())
         .is_ok_and(|count| count > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_left_an_operation_out_says_which() {
+        assert_eq!(Kept::default().skipped(), None);
+        let left_out = vec!["A::b".to_owned(), "C::d".to_owned()];
+        let said = Kept { left_out, ..Kept::default() }.skipped().unwrap();
+        assert_eq!(said, "all was done but A::b, C::d, whose set-up needs the simulated driver");
+    }
 }

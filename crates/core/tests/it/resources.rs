@@ -32,6 +32,7 @@ pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
     let device = t.device();
     let alone = |object: Value| -> (Value, Value) { (object, Box::new(())) };
     let stream = || device.new_stream().unwrap();
+    let event = |options| -> Value { Box::new(device.new_event(options).unwrap()) };
     let new_pool = || Pool::new(device, PoolOptions::default()).unwrap();
     match kind {
         ObjectKind::Context => {
@@ -46,13 +47,9 @@ pub(crate) fn make(t: &Kit, kind: ObjectKind) -> (Value, Value) {
         }
         ObjectKind::LegacyStream => alone(Box::new(device.legacy_stream())),
         ObjectKind::PerThreadStream => alone(Box::new(PerThreadStream::new(t.context()))),
-        ObjectKind::Event => alone(Box::new(device.new_event(EventOptions::timing()).unwrap())),
-        ObjectKind::BlockingEvent => {
-            alone(Box::new(device.new_event(EventOptions::default().blocking()).unwrap()))
-        }
-        ObjectKind::InterprocessEvent => {
-            alone(Box::new(device.new_event(EventOptions::interprocess()).unwrap()))
-        }
+        ObjectKind::Event => alone(event(EventOptions::timing())),
+        ObjectKind::BlockingEvent => alone(event(EventOptions::default().blocking())),
+        ObjectKind::InterprocessEvent => alone(event(EventOptions::interprocess())),
         ObjectKind::Pool => alone(Box::new(new_pool())),
         ObjectKind::DefaultPool => alone(Box::new(Pool::default_of(device).unwrap())),
         ObjectKind::PoolMemory => {

@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Refused, Result},
     object::ObjectKind,
     resource::{Alone, Closed, Resource},
+    scope,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::{
@@ -175,24 +176,16 @@ impl LinkState {
         }
         let name = c_string(name, "name")?;
         let data = terminated(input, data);
-        let calls = self.driver().callable()?;
-        let (bytes, options, values) =
-            (data.as_ptr().cast_mut().cast(), ptr::null_mut(), ptr::null_mut());
-        // SAFETY: *handles*: this value's state. *Pointers*: `data` is as long as said and `name` a C string, both read
-        // during the call; no options are given.
-        let added = unsafe {
-            calls.cuLinkAddData_v2(
-                self.as_raw(),
-                input.raw(),
-                bytes,
-                data.len(),
-                name.as_ptr(),
-                0,
-                options,
-                values,
-            )
-        };
-        added.map_err(|failure| self.said(failure))
+        let (bytes, len) = (data.as_ptr().cast_mut().cast(), data.len());
+        let (link, kind) = (self.as_raw(), input.raw());
+        self.run(|calls| {
+            let (options, values) = (ptr::null_mut(), ptr::null_mut());
+            // SAFETY: *handles*: this value's state. *Pointers*: `data` is as long as said and `name` a C string, both
+            // read during the call; no options are given.
+            unsafe {
+                calls.cuLinkAddData_v2(link, kind, bytes, len, name.as_ptr(), 0, options, values)
+            }
+        })
     }
 
     /// Adds a file, which the driver reads during the call.
@@ -205,13 +198,12 @@ impl LinkState {
     pub fn add_file(&mut self, input: LinkInput, path: &Path) -> Result<()> {
         let path = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|error| Error::argument(format!("path: {error}")))?;
-        let calls = self.driver().callable()?;
-        let (options, values) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: *handles*: this value's state. *Pointers*: a C string, read during the call; no options are given.
-        let added = unsafe {
-            calls.cuLinkAddFile_v2(self.as_raw(), input.raw(), path.as_ptr(), 0, options, values)
-        };
-        added.map_err(|failure| self.said(failure))
+        let (link, kind) = (self.as_raw(), input.raw());
+        self.run(|calls| {
+            let (options, values) = (ptr::null_mut(), ptr::null_mut());
+            // SAFETY: *handles*: this value's state. *Pointers*: a C string, read during the call; no options are given.
+            unsafe { calls.cuLinkAddFile_v2(link, kind, path.as_ptr(), 0, options, values) }
+        })
     }
 
     /// Links what was added. The code belongs to the link: it is borrowed from it.
@@ -223,10 +215,10 @@ impl LinkState {
     #[doc(alias = "cuLinkComplete")]
     pub fn complete(&mut self) -> Result<&[u8]> {
         let (mut code, mut bytes) = (ptr::null_mut(), 0);
-        let calls = self.driver().callable()?;
         // SAFETY: *handles*: this value's state; *pointers*: live locals.
-        unsafe { calls.cuLinkComplete(self.as_raw(), &raw mut code, &raw mut bytes) }
-            .map_err(|failure| self.said(failure))?;
+        self.run(|calls| unsafe {
+            calls.cuLinkComplete(self.as_raw(), &raw mut code, &raw mut bytes)
+        })?;
         if code.is_null() {
             return Err(Error::state("the driver reported success and gave no code"));
         }
@@ -270,9 +262,15 @@ impl LinkState {
         self.0.close().map_err(|refused| Refused::new(refused.error, refused.value.map(Self)))
     }
 
-    /// The failure, with what the linker says about it.
-    fn said(&self, failure: Failure) -> Error {
-        let (error, log) = (self.driver().error(failure), self.error_log());
+    /// Makes a call with the link's context current. The linker asks for none, but on a thread that never had one it ends
+    /// the process (measured).
+    fn run(&self, operation: impl FnOnce(Calls<'_>) -> Result<(), Failure>) -> Result<()> {
+        scope::run(self.context().target(), operation).map_err(|error| self.said(error))
+    }
+
+    /// The error, with what the linker says about it.
+    fn said(&self, error: Error) -> Error {
+        let log = self.error_log();
         let log = log.trim();
         if log.is_empty() {
             return error;

@@ -92,7 +92,7 @@ pub const RESOURCES: &[Row] = &[
     row(ObjectKind::Graph, EndsOn::DroppingThread, &["cuGraphDestroy"]),
     row(ObjectKind::GraphExec, EndsOn::DroppingThread, &[RELAX, "cuGraphExecDestroy", RELAX]),
     row(ObjectKind::UserObject, EndsOn::DroppingThread, &["cuUserObjectRelease"]),
-    row(ObjectKind::LinkState, EndsOn::DroppingThread, &["cuLinkDestroy"]),
+    row(ObjectKind::LinkState, EndsOn::DroppingThread, &[CURRENT, "cuLinkDestroy"]),
     row(ObjectKind::Array, EndsOn::Reclaimer, &[RELAX, "cuArrayDestroy", RELAX]),
     row(ObjectKind::MipmappedArray, EndsOn::Reclaimer, &[RELAX, "cuMipmappedArrayDestroy", RELAX]),
     row(ObjectKind::ArrayLevel, EndsOn::Nowhere, &[]),

@@ -87,7 +87,6 @@ pub(crate) fn reserve(
     flags: c_ulonglong,
 ) -> Answer {
     let out = out.required()?;
-    turn.not_lost()?;
     let size_bytes = size as u64;
     let is_aligned = alignment == 0 || alignment.is_power_of_two();
     // Not of the host's pages, as is documented, but of what is mapped there (measured).
@@ -109,8 +108,6 @@ pub(crate) fn reserve(
 
 /// Only the whole reservation, and only without a mapping (measured).
 pub(crate) fn reservation_free(turn: &mut Turn<'_>, start: CUdeviceptr, size: usize) -> Answer {
-    // That a lost driver answers so here, too, is a choice.
-    turn.not_lost()?;
     let memory = &mut turn.state.memory;
     let found = memory.reservations.get(&start).filter(|found| found.size_bytes == size as u64);
     if found.is_none() || !memory.mappings_in(start, size as u64).is_empty() {
@@ -128,7 +125,6 @@ pub(crate) fn map(
     handle: CUmemGenericAllocationHandle,
     flags: c_ulonglong,
 ) -> Answer {
-    turn.not_lost()?;
     let key = turn.physical(handle)?;
     let data = turn.physical_data(key)?;
     let size_bytes = size as u64;
@@ -158,7 +154,6 @@ pub(crate) fn map(
 /// Takes away all mappings in a range, each of which must lie in it whole; that there are none is fine, and that the range
 /// ends behind its reservation (measured).
 pub(crate) fn unmap(turn: &mut Turn<'_>, start: CUdeviceptr, size: usize) -> Answer {
-    turn.not_lost()?;
     let (size_bytes, by) = (size as u64, turn.site);
     let memory = &mut turn.state.memory;
     if size == 0 || memory.reservation_around(start, 1).is_none() {
@@ -178,7 +173,6 @@ pub(crate) fn set_access(
     list: In<CUmemAccessDesc>,
     count: usize,
 ) -> Answer {
-    turn.not_lost()?;
     if list.is_null() || count == 0 || size == 0 {
         return Err(CUresult::INVALID_VALUE);
     }

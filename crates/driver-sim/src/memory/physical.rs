@@ -152,7 +152,6 @@ pub(crate) fn physical_create(
     flags: c_ulonglong,
 ) -> Answer {
     let out = out.required()?;
-    turn.not_lost()?;
     let Properties { device, handle_types } = turn.properties(properties)?;
     let size_bytes = size as u64;
     if flags != 0 || size == 0 || !size_bytes.is_multiple_of(GRANULARITY_BYTES) {
@@ -178,7 +177,6 @@ pub(crate) fn physical_release(
     turn: &mut Turn<'_>,
     handle: CUmemGenericAllocationHandle,
 ) -> Answer {
-    turn.not_lost()?;
     let key = turn.physical(handle)?;
     let by = turn.site;
     let memory = &mut turn.state.memory;

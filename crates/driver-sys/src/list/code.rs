@@ -92,12 +92,12 @@ macro_rules! __driver_functions_code {
         // Link
         cuLinkCreate Create Owner Neutral No { cuLinkCreate_v2 6050 (num_options: c_uint, options: *mut CUjit_option, option_values: *mut *mut c_void,
             state_out: *mut CUlinkState); }
-        cuLinkAddData Mutate Ignored Neutral No { cuLinkAddData_v2 6050 (state: CUlinkState, type_: CUjitInputType, data: *mut c_void, size: usize,
+        cuLinkAddData Mutate Owner Neutral No { cuLinkAddData_v2 6050 (state: CUlinkState, type_: CUjitInputType, data: *mut c_void, size: usize,
             name: *const c_char, num_options: c_uint, options: *mut CUjit_option, option_values: *mut *mut c_void); }
-        cuLinkAddFile Mutate Ignored Neutral No { cuLinkAddFile_v2 6050 (state: CUlinkState, type_: CUjitInputType, path: *const c_char,
+        cuLinkAddFile Mutate Owner Neutral No { cuLinkAddFile_v2 6050 (state: CUlinkState, type_: CUjitInputType, path: *const c_char,
             num_options: c_uint, options: *mut CUjit_option, option_values: *mut *mut c_void); }
-        cuLinkComplete Mutate Ignored Neutral No { cuLinkComplete 5050 (state: CUlinkState, cubin_out: *mut *mut c_void, size_out: *mut usize); }
-        cuLinkDestroy Destroy Ignored Neutral No { cuLinkDestroy 5050 (state: CUlinkState); }
+        cuLinkComplete Mutate Owner Neutral No { cuLinkComplete 5050 (state: CUlinkState, cubin_out: *mut *mut c_void, size_out: *mut usize); }
+        cuLinkDestroy Destroy Owner Neutral No { cuLinkDestroy 5050 (state: CUlinkState); }
 
         // Peer access
         cuDeviceCanAccessPeer Query Ignored Neutral No { cuDeviceCanAccessPeer 4000 (can_access_peer: *mut c_int, dev: CUdevice, peer_dev: CUdevice); }

@@ -201,6 +201,7 @@ pub(super) const PROBES: &[Probe] = &[
         Ok(())
     }),
     Probe::fails(Call::cuDevResourceGenerateDesc, "a resource of no type isn't described", |c| {
+        c.device()?;
         let mut desc = CUdevResourceDesc::NULL;
         let mut none = CUdevResource::default();
         ask!(c.cuDevResourceGenerateDesc(&raw mut desc, &raw mut none, 1));

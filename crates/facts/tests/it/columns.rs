@@ -18,10 +18,19 @@ const CAPTURE: &[(&str, &str)] = &[
 ];
 
 /// Functions of which the context column says something else than a reading, each with the reason.
-const CONTEXT: &[(&str, &str)] = &[(
-    "cuMemcpyBatchAsync",
-    "takes any context of the device, but not none, which it answers with INVALID_VALUE",
-)];
+const CONTEXT: &[(&str, &str)] = &[
+    (
+        "cuMemcpyBatchAsync",
+        "takes any context of the device, but not none, which it answers with INVALID_VALUE",
+    ),
+    ("cuLinkAddData", LINKER),
+    ("cuLinkAddFile", LINKER),
+    ("cuLinkComplete", LINKER),
+    ("cuLinkDestroy", LINKER),
+];
+
+/// Seen in the crate `handles` on an H200: a link was handed to a new thread, and the process ended there.
+const LINKER: &str = "works with none current, but not on a thread that never had one";
 
 fn reading() -> Vec<ColumnReading> {
     let read = columns(&committed().unwrap());

@@ -10,6 +10,13 @@ use super::{
 use crate::{kit, operations::Operations};
 use cuhold_driver_sys::CUresult;
 use cuhold_handles::{CudaWarning, Error, ErrorKind, Status};
+use std::io::{self, Write as _};
+
+/// Writes past the test harness, so that a process that the driver ends has said what it was at.
+fn say(line: &str) {
+    // Where nobody reads it, nobody misses it.
+    let _written: io::Result<()> = io::stderr().write_all(line.as_bytes());
+}
 
 /// What doing every operation in a place gave.
 #[derive(Default)]
@@ -43,6 +50,9 @@ pub(super) fn broken(
         let mut situations = vec![PLAIN];
         while let Some(situation) = situations.pop() {
             let injected = injected(place);
+            if kit::on_real() {
+                say(&format!("{path} {place:?} with {situation:?}\n"));
+            }
             let Some(performed) = perform(operation, situation, place, &[], injected) else {
                 left_out.push(path.clone());
                 continue;
@@ -55,7 +65,8 @@ pub(super) fn broken(
             let usual = usual.map(|usual| usual.evidence.told.errors).unwrap_or_default();
             let found = complaints(&path, place, &performed, &usual);
             let excepted = EXCEPTED.iter().any(|(of, at, _)| (*of, *at) == (path.as_str(), place));
-            if excepted && found.is_empty() {
+            // On a real driver what is current may be luck that holds.
+            if excepted && found.is_empty() && !kit::on_real() {
                 wrong.push(format!("{path} {place:?}: is excepted, and keeps all promises"));
             }
             if !excepted && !found.is_empty() {

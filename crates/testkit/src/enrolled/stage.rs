@@ -173,6 +173,10 @@ impl Gathered<'_> {
     fn end(self, ground: Ground) -> Performed {
         let Ground { sim, driver, library, injectors, compilers, .. } = ground;
         let folded = driver.reports().counts().folded;
+        if sim.is_none() {
+            // What holds it still is told below.
+            let _unique: bool = kit::becomes_unique(&driver);
+        }
         let closed = driver.close().map_err(|refused| refused.error.to_string());
         // The real one's lives as long as the process.
         if sim.is_some() {

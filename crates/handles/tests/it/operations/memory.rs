@@ -18,8 +18,13 @@ fn managed(run: &Run<'_>) -> ManagedMemory {
     ManagedMemory::new(run.context(), 64, Attach::Global).unwrap()
 }
 
+/// So many bytes that they have their pages to themselves: a real driver registers whole pages.
+fn pages() -> Vec<u8> {
+    vec![0; 256 << 10]
+}
+
 fn registered(run: &Run<'_>) -> RegisteredMemory {
-    RegisteredMemory::new(run.context(), vec![0; 64], RegisterOptions::default()).unwrap()
+    RegisteredMemory::new(run.context(), pages(), RegisterOptions::default()).unwrap()
 }
 
 fn borrowed(run: &Run<'_>) -> BorrowedMemory {
@@ -108,7 +113,7 @@ cuhold_testkit::enrol! {
 
     RegisteredMemory::new |run| {
         let options = RegisterOptions::default();
-        run.create(|| RegisteredMemory::new(run.context(), vec![0; 64], options));
+        run.create(|| RegisteredMemory::new(run.context(), pages(), options));
     }
 
     RegisteredMemory::with_owner |run| {

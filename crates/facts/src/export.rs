@@ -27,7 +27,7 @@ pub(crate) type Handle = [c_char; 64];
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 #[expect(clippy::exhaustive_enums, reason = "the driver knows no more")]
 pub enum Export {
-    /// A mebibyte of a context's memory, which begins with a page of [`WORD`](Self::WORD).
+    /// A mebibyte of a context's memory, which begins with a page of one word.
     Memory,
     /// An event that was never recorded.
     Event,

@@ -15,9 +15,12 @@ use std::{cell::Cell, fmt, marker::PhantomData};
 /// Unique ownership of a driver object that no two threads may use at once: `Send`, and not `Sync`. One word.
 ///
 /// Public only because other crates of this project define resources.
-pub struct Alone<R: Resource>(Owned<R>, PhantomData<Cell<()>>);
+pub struct Alone<R: Resource, Bound = Cell<()>>(Owned<R>, PhantomData<Bound>);
 
-impl<R: Resource> Alone<R> {
+/// As [`Alone`], for an object that stays on the thread that made it: neither `Send` nor `Sync`.
+pub type Here<R> = Alone<R, *const ()>;
+
+impl<R: Resource, Bound> Alone<R, Bound> {
     /// Takes ownership of a new object.
     #[must_use]
     pub fn own(raw: R::Raw, deps: R::Deps) -> Self {
@@ -91,7 +94,7 @@ impl<R: Resource> Alone<R> {
     }
 }
 
-impl<R: Resource> fmt::Debug for Alone<R> {
+impl<R: Resource, Bound> fmt::Debug for Alone<R, Bound> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }

@@ -12,7 +12,7 @@ use crate::{
     driver::Driver,
     error::{Error, Refused, Result},
     object::ObjectKind,
-    resource::{Alone, Closed, Resource},
+    resource::{Closed, Here, Resource},
     scope,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
@@ -121,7 +121,8 @@ unsafe impl Resource for LinkRes {
     }
 }
 
-/// A link under way in the driver's linker. It can go to another thread, but isn't `Sync`.
+/// A link under way in the driver's linker. It stays on its thread: after a link that was completed on another one a later
+/// link ended the process (measured).
 ///
 /// Its drop calls `cuLinkDestroy`.
 ///
@@ -137,7 +138,7 @@ unsafe impl Resource for LinkRes {
 /// # let _ = kernel;
 /// # Ok::<(), cuhold_handles::Error>(())
 /// ```
-pub struct LinkState(Alone<LinkRes>);
+pub struct LinkState(Here<LinkRes>);
 
 impl LinkState {
     /// Begins a link for the context's device.
@@ -159,7 +160,7 @@ impl LinkState {
             unsafe { calls.cuLinkCreate_v2(count, names, values, &raw mut raw) }?;
             Ok(raw)
         };
-        Ok(Self(Alone::create(Call::cuLinkCreate_v2, deps, make)?))
+        Ok(Self(Here::create(Call::cuLinkCreate_v2, deps, make)?))
     }
 
     /// Adds an image, under a name for messages. It is copied during the call; PTX gets its NUL byte if it has none.
@@ -262,8 +263,7 @@ impl LinkState {
         self.0.close().map_err(|refused| Refused::new(refused.error, refused.value.map(Self)))
     }
 
-    /// Makes a call with the link's context current. The linker asks for none, but on a thread that never had one it ends
-    /// the process (measured).
+    /// Makes a call with the link's context current, though the linker asks for none: one that was destroyed may be.
     fn run(&self, operation: impl FnOnce(Calls<'_>) -> Result<(), Failure>) -> Result<()> {
         scope::run(self.context().target(), operation).map_err(|error| self.said(error))
     }
@@ -280,7 +280,7 @@ impl LinkState {
 }
 
 forms! {
-    LinkState(Alone<LinkRes>): CUlinkState, "link state",
+    LinkState(Here<LinkRes>): CUlinkState, "link state",
     (context: &Context) => LinkDeps { logs: None, context: context.clone() }
 }
 
@@ -407,8 +407,3 @@ impl Buffer {
         unsafe { alloc::dealloc(self.start.as_ptr(), self.layout) };
     }
 }
-
-const _: () = {
-    const fn sent<T: Send>() {}
-    sent::<LinkState>();
-};

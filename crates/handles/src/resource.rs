@@ -47,7 +47,7 @@ use std::{
 };
 use triomphe::{Arc, UniqueArc};
 
-pub use crate::alone::Alone;
+pub use crate::alone::{Alone, Here};
 
 /// A value that an object keeps alive: whatever owns a borrowed raw handle.
 pub type Owner = StdArc<dyn Any + Send + Sync>;

@@ -76,7 +76,11 @@ pub const RESOURCES: &[Row] = &[
     row(ObjectKind::AsyncMemory, EndsOn::DroppingThread, &[RELAX, "cuMemFreeAsync", RELAX]),
     row(ObjectKind::DeviceMemory, EndsOn::Reclaimer, &[RELAX, "cuMemFree", RELAX]),
     row(ObjectKind::HostMemory, EndsOn::Reclaimer, &[RELAX, "cuMemFreeHost", RELAX]),
-    row(ObjectKind::RegisteredMemory, EndsOn::Reclaimer, &[RELAX, "cuMemHostUnregister", RELAX]),
+    row(
+        ObjectKind::RegisteredMemory,
+        EndsOn::Reclaimer,
+        &[RELAX, CURRENT, "cuMemHostUnregister", RELAX],
+    ),
     row(ObjectKind::ManagedMemory, EndsOn::Reclaimer, &[RELAX, "cuMemFree", RELAX]),
     row(ObjectKind::MappedMemory, EndsOn::Nowhere, &[]),
     row(ObjectKind::ImportedMemory, EndsOn::DroppingThread, &[CURRENT, "cuIpcCloseMemHandle"]),

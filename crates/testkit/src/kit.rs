@@ -1,6 +1,6 @@
 //! What a test body is given, and the checks around it.
 
-use crate::{kernels, stack};
+use crate::{kernels, stack, trace::Trace};
 use cuhold_driver_sim::{Sim, SimOptions};
 use cuhold_driver_sys::{CallCounts, CallLog, Entry, Faults, Hooked, ffi::CUcontext};
 use cuhold_handles::{Closed, Context, Device, Driver, Library};
@@ -138,7 +138,7 @@ pub fn run(body: impl FnOnce(&Kit)) {
 pub fn run_with(options: SimOptions, body: impl FnOnce(&Kit)) {
     if on_real() {
         let real = Driver::load().unwrap_or_else(|error| panic!("no real driver: {error}"));
-        with_driver(|hooks| real.hooked(hooks), None, body);
+        with_driver(|hooks| real.hooked((Trace::new(), hooks)), None, body);
     } else {
         simulated(options, |kit, _| body(kit));
     }

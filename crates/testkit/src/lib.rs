@@ -27,6 +27,7 @@ mod kernels;
 mod kit;
 mod operations;
 mod stack;
+mod trace;
 
 pub use alone::{Alone, is_alone};
 pub use bare::Bare;

@@ -19,7 +19,7 @@ macro_rules! __driver_functions_memory {
         cuMemHostAlloc Create Owner Unsafe No { cuMemHostAlloc 2020 (pp: *mut *mut c_void, bytesize: usize, flags: c_uint); }
         cuMemFreeHost Destroy Ignored Unsafe Context { cuMemFreeHost 2000 (p: *mut c_void); }
         cuMemHostRegister Create Owner Unsafe No { cuMemHostRegister_v2 6050 (p: *mut c_void, bytesize: usize, flags: c_uint); }
-        cuMemHostUnregister Destroy Ignored Unsafe Context { cuMemHostUnregister 4000 (p: *mut c_void); }
+        cuMemHostUnregister Destroy Owner Unsafe Context { cuMemHostUnregister 4000 (p: *mut c_void); }
         cuMemHostGetDevicePointer Query Owner Neutral No { cuMemHostGetDevicePointer_v2 3020 (pdptr: *mut CUdeviceptr, p: *mut c_void, flags: c_uint); }
         cuMemHostGetFlags Query Owner Neutral No { cuMemHostGetFlags 2030 (p_flags: *mut c_uint, p: *mut c_void); }
         cuPointerGetAttribute Query Ignored Neutral No { cuPointerGetAttribute 4000 (data: *mut c_void, attribute: CUpointer_attribute,

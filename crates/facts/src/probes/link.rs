@@ -145,6 +145,46 @@ pub(super) const PROBES: &[Probe] = &[
         ask!(c.cuLinkComplete(state, null_mut(), &raw mut size), "nowhere");
         Ok(())
     }),
+    Probe::case(Call::cuLinkComplete, "a link is made and completed on a new thread", |c| {
+        c.device()?;
+        c.elsewhere(|c| {
+            c.current()?;
+            let state = c.link()?;
+            must_add(c, state)?;
+            complete(c, state, "");
+            ask!(c.cuLinkDestroy(state), "destroy");
+            Ok(())
+        })
+    }),
+    Probe::case(Call::cuLinkComplete, "a link is filled and completed on a new thread", |c| {
+        c.current()?;
+        let state = c.link()?;
+        c.elsewhere(move |c| {
+            c.current()?;
+            must_add(c, state)?;
+            complete(c, state, "");
+            Ok(())
+        })
+    }),
+    Probe::case(Call::cuLinkComplete, "a link is completed on a new thread", |c| {
+        c.current()?;
+        let state = c.link()?;
+        must_add(c, state)?;
+        c.elsewhere(move |c| {
+            c.current()?;
+            complete(c, state, "");
+            Ok(())
+        })
+    }),
+    Probe::case(Call::cuLinkDestroy, "a link is destroyed on a new thread", |c| {
+        c.current()?;
+        let state = c.link()?;
+        must_add(c, state)?;
+        c.elsewhere(move |c| {
+            ask!(c.cuLinkDestroy(state));
+            Ok(())
+        })
+    }),
     Probe::case(Call::cuLinkComplete, "a link of nothing is completed", |c| {
         c.current()?;
         let state = c.link()?;

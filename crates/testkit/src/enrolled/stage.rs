@@ -10,7 +10,7 @@ use super::{
     situation::Situation,
     told::Told,
 };
-use crate::{kit, stack};
+use crate::{kit, stack, trace::Trace};
 use cuhold_driver_sim::{Sim, SimOptions};
 use cuhold_driver_sys::{DriverApi, Hooked, ffi::*, forward_driver_api};
 use cuhold_handles::{AnyCall, Context, ContextFlags, Device, Driver, Status, Stream};
@@ -78,7 +78,8 @@ impl Ground {
         // Kept by the library's value, so that the run's own releases it cheaply.
         drop(Device::with_driver(&library, 0).unwrap());
         let (journal, injectors) = (Arc::<Journal>::default(), Injectors::default());
-        let driver = library.hooked((Arc::clone(&journal), Arc::clone(&injectors.driver)));
+        let hooks = (Arc::clone(&journal), (Trace::new(), Arc::clone(&injectors.driver)));
+        let driver = library.hooked(hooks);
         let (compilers, is_child) = (Small::default(), Arc::default());
         Self { sim: None, driver, library, journal, injectors, compilers, is_child }
     }

@@ -12,14 +12,11 @@ mod wherever;
 use cuhold_driver_sim::ObjectKind as SimKind;
 use cuhold_driver_sys::{
     Call, Calls, Failure,
-    ffi::{
-        CUcontext, CUevent, CUgraph, CUgraphExec, CUgreenCtx, CUlibrary, CUlinkState, CUmodule,
-        CUstream,
-    },
+    ffi::{CUcontext, CUevent, CUgraph, CUgraphExec, CUgreenCtx, CUlibrary, CUmodule, CUstream},
 };
 use cuhold_handles::{
-    Context, ContextFlags, Device, EventOptions, Graph, GreenContext, LinkOptions, LinkState,
-    Module, ObjectKind, Retention, SmResource,
+    Context, ContextFlags, Device, EventOptions, Graph, GreenContext, Module, ObjectKind,
+    Retention, SmResource,
 };
 use cuhold_testkit::{Kit, PTX};
 use std::{any::Any, fmt, time::Duration};
@@ -37,7 +34,6 @@ pub(crate) enum Thing {
     Module,
     Graph,
     GraphExec,
-    Link,
     Green,
 }
 
@@ -54,7 +50,7 @@ impl fmt::Debug for Made {
 }
 
 impl Thing {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Context,
         Self::Retained,
         Self::Stream,
@@ -63,7 +59,6 @@ impl Thing {
         Self::Module,
         Self::Graph,
         Self::GraphExec,
-        Self::Link,
         Self::Green,
     ];
 
@@ -115,11 +110,6 @@ impl Thing {
                 let raw = exec.as_raw().addr();
                 made(Box::new(exec), raw)
             }
-            Self::Link => {
-                let link = LinkState::new(device.context(), LinkOptions::default()).unwrap();
-                let raw = link.as_raw().addr();
-                made(Box::new(link), raw)
-            }
             Self::Green => {
                 let all = SmResource::of_device(device).unwrap();
                 let green = GreenContext::new(&[all]).unwrap();
@@ -140,14 +130,13 @@ impl Thing {
             Self::Module => Call::cuModuleUnload,
             Self::Graph => Call::cuGraphDestroy,
             Self::GraphExec => Call::cuGraphExecDestroy,
-            Self::Link => Call::cuLinkDestroy,
             Self::Green => Call::cuGreenCtxDestroy,
         }
     }
 
     /// Whether its end may wait for the GPU, and so goes to the reclaimer.
     pub(crate) fn waits(self) -> bool {
-        !matches!(self, Self::Stream | Self::Event | Self::Graph | Self::GraphExec | Self::Link)
+        !matches!(self, Self::Stream | Self::Event | Self::Graph | Self::GraphExec)
     }
 
     /// What warnings call it.
@@ -160,7 +149,6 @@ impl Thing {
             Self::Module => ObjectKind::Module,
             Self::Graph => ObjectKind::Graph,
             Self::GraphExec => ObjectKind::GraphExec,
-            Self::Link => ObjectKind::LinkState,
             Self::Green => ObjectKind::GreenContext,
         }
     }
@@ -176,7 +164,6 @@ impl Thing {
             Self::Module => SimKind::Module,
             Self::Graph => SimKind::Graph,
             Self::GraphExec => SimKind::GraphExec,
-            Self::Link => SimKind::LinkState,
             Self::Green => SimKind::GreenContext,
         };
         t.sim().map(|sim| sim.live(kind))
@@ -209,7 +196,6 @@ fn end_raw(thing: Thing, calls: Calls<'_>, raw: usize, device: i32) -> Result<()
         // SAFETY: *handles*: live, and nobody else's.
         Thing::GraphExec => unsafe { calls.cuGraphExecDestroy(CUgraphExec::from_addr(raw)) },
         // SAFETY: *handles*: live, and nobody else's.
-        Thing::Link => unsafe { calls.cuLinkDestroy(CUlinkState::from_addr(raw)) },
         // SAFETY: *handles*: live, and nobody else's.
         Thing::Green => unsafe { calls.cuGreenCtxDestroy(CUgreenCtx::from_addr(raw)) },
     }

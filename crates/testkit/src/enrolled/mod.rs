@@ -28,7 +28,7 @@
 //! logged. What an operation leaves to the reclaimer happens in it. An operation that works on a stream takes
 //! [`Run::stream`], which is of another kind in each situation; one that works on a compiler takes [`Run::nvrtc`],
 //! [`Run::nvvm`] or [`Run::nvjitlink`], small ones whose calls fail in turn with the driver's. The module's `OPERATIONS` goes
-//! into the list that the crate's `tests/it/operations/mod.rs` hands to [`compare`]. What can't be enrolled is exempt there,
+//! into the list that the crate's `tests/it/operations/mod.rs` hands to [`compare()`]. What can't be enrolled is exempt there,
 //! and in `docs/enumeration.md`, with the reason.
 //!
 //! # What is then tested

@@ -10,6 +10,7 @@ use crate::{
     error::{Error, Refused, Result},
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource, not_null},
+    scope,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::{fmt, sync::atomic::Ordering};
@@ -259,8 +260,12 @@ impl Event {
     #[doc(alias = "cuEventSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: *handles*: this handle's event.
-        unsafe { self.driver().callable()?.cuEventSynchronize(self.raw()) }
-            .map_err(|failure| self.driver().error(failure))
+        let wait = |calls: Calls<'_>| unsafe { calls.cuEventSynchronize(self.raw()) };
+        if self.is_exposed() {
+            // It may mark work of a default stream: with no context current the driver then ended the process (measured).
+            return scope::run(self.context().target(), wait);
+        }
+        wait(self.driver().callable()?).map_err(|failure| self.driver().error(failure))
     }
 
     /// The time from `earlier` to this event in milliseconds, with a resolution of about half a microsecond; negative

@@ -128,11 +128,12 @@ impl<'a> Lease<'a> {
     ///
     /// Calls `cuEventSynchronize`, if there was one.
     pub(super) fn memory(&mut self, step: usize) -> Result<*mut u8> {
-        let driver = self.home.driver();
+        let home = self.home;
         let slot = self.slot(step)?;
         if slot.state == Use::Marked {
             slot.state = Use::Unknown;
-            slot.chunk.wait(driver.calls()).map_err(|failure| driver.error(failure))?;
+            // In the context of a default stream: without, the driver ended the process while it waited (measured).
+            home.run(|calls| slot.chunk.wait(calls))?;
             slot.state = Use::Done;
         }
         Ok(slot.chunk.memory())

@@ -10,7 +10,7 @@ pub(super) enum Calls {
     Unsaid,
     /// "Calls nothing."
     Nothing,
-    /// It names calls, or functions that make the same: "as \[`write`\](Self::write)".
+    /// It names calls, or functions that make the same: ``as [`write`](Self::write)``.
     Named { calls: BTreeSet<String>, same_as: BTreeSet<String> },
     /// It does neither.
     Unclear(String),
@@ -62,7 +62,7 @@ fn read(text: &str, nothing: &str) -> Calls {
     }
 }
 
-/// The functions to which it refers: "as \[`write`\]", "as \[`Buffer::write`\](crate::Buffer::write)".
+/// The functions to which it refers: ``as [`write`]``, ``as [`Buffer::write`](crate::Buffer::write)``.
 fn references(text: &str) -> impl Iterator<Item = &str> {
     text.split(" as [`").skip(1).filter_map(|rest| rest.split('`').next())
 }

@@ -4,7 +4,7 @@
 //! | in the documentation | what it says |
 //! |---|---|
 //! | a paragraph "Calls `cuA`, `cuB`; …" of a function | every call that it makes in some situation |
-//! | … "as \[`other`\]" in it | those of that function of the crate, too |
+//! | … ``as [`other`]`` in it | those of that function of the crate, too |
 //! | a paragraph "Calls nothing." | that it makes none |
 //! | "Its drop calls `cuA`." of a type | the same of the type's end |
 //!

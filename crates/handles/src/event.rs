@@ -262,7 +262,7 @@ impl Event {
         // SAFETY: *handles*: this handle's event.
         let wait = |calls: Calls<'_>| unsafe { calls.cuEventSynchronize(self.raw()) };
         if self.is_exposed() {
-            // It may mark work of a default stream: with no context current the driver then ended the process (measured).
+            // It may mark work of a default stream, whose calls are all made in its context.
             return scope::run(self.context().target(), wait);
         }
         wait(self.driver().callable()?).map_err(|failure| self.driver().error(failure))

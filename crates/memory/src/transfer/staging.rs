@@ -132,7 +132,7 @@ impl<'a> Lease<'a> {
         let slot = self.slot(step)?;
         if slot.state == Use::Marked {
             slot.state = Use::Unknown;
-            // In the context of a default stream: without, the driver ended the process while it waited (measured).
+            // For a default stream in its context, as all its calls.
             home.run(|calls| slot.chunk.wait(calls))?;
             slot.state = Use::Done;
         }

@@ -25,6 +25,7 @@ mod order;
 mod ordered;
 mod pending;
 mod pool;
+mod resource;
 mod source;
 mod transfer;
 
@@ -36,4 +37,5 @@ pub use pending::Pending;
 #[cfg(unix)]
 pub use pool::ImportedPool;
 pub use pool::{Pool, PoolOptions};
+pub use resource::Residence;
 pub use source::{AsSource, Block, MemoryResource, SourceRef};

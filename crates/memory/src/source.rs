@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "defines what a source of memory promises")]
 
-use crate::pool::Pool;
+use crate::{pool::Pool, resource::Residence};
 use cuhold_handles::{ObjectKind, Result, Stream};
 use std::{fmt, sync::Arc};
 
@@ -92,6 +92,13 @@ pub unsafe trait MemoryResource: Send + Sync + 'static {
     /// Calls nothing.
     fn memory_kind(&self) -> ObjectKind {
         ObjectKind::DeviceMemory
+    }
+
+    /// Where its memory lies, and so who reaches it.
+    ///
+    /// Calls nothing.
+    fn residence(&self) -> Residence {
+        Residence::Device
     }
 }
 

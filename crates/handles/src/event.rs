@@ -10,7 +10,6 @@ use crate::{
     error::{Error, Refused, Result},
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource, not_null},
-    scope,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::{fmt, sync::atomic::Ordering};
@@ -260,12 +259,8 @@ impl Event {
     #[doc(alias = "cuEventSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: *handles*: this handle's event.
-        let wait = |calls: Calls<'_>| unsafe { calls.cuEventSynchronize(self.raw()) };
-        if self.is_exposed() {
-            // It may mark work of a default stream, whose calls are all made in its context.
-            return scope::run(self.context().target(), wait);
-        }
-        wait(self.driver().callable()?).map_err(|failure| self.driver().error(failure))
+        unsafe { self.driver().callable()?.cuEventSynchronize(self.raw()) }
+            .map_err(|failure| self.driver().error(failure))
     }
 
     /// The time from `earlier` to this event in milliseconds, with a resolution of about half a microsecond; negative

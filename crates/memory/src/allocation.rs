@@ -13,6 +13,7 @@
 use crate::{
     order::{captured, failure_of, is_capturing},
     ordered,
+    pool::Pool,
     source::{Block, MemoryResource, Source},
 };
 use cuhold_handles::{
@@ -50,6 +51,10 @@ impl Allocation {
     pub(crate) fn new(source: Source<'_>, bytes: usize, stream: &Stream) -> Result<Self> {
         let (block, origin) = match source {
             Source::Current => (ordered::allocate(None, bytes, stream)?, Origin::Ordered),
+            Source::Pool(pool) if must_keep(pool, stream) && bytes > 0 => {
+                let pool: Arc<dyn MemoryResource> = Arc::new(pool.clone());
+                (pool.allocate(bytes, stream)?, Origin::Resource(ManuallyDrop::new(pool)))
+            }
             Source::Pool(pool) => (ordered::allocate(Some(pool), bytes, stream)?, Origin::Ordered),
             Source::Resource(_) if bytes == 0 => (Block::EMPTY, Origin::Ordered),
             Source::Resource(resource) => {
@@ -127,6 +132,12 @@ impl Allocation {
             driver.warn(CudaWarning::panicked(object(driver), caught.payload()));
         }
     }
+}
+
+/// Whether memory on this stream keeps its pool from ending: on a default one, where the free must not be what ends it.
+#[inline]
+fn must_keep(pool: &Pool, stream: &Stream) -> bool {
+    stream.is_token() && !pool.is_borrowed()
 }
 
 /// The end of memory whose holder is gone: in a `Drop`. Nothing unwinds from it, and it waits for nothing.

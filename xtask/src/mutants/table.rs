@@ -359,6 +359,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a pool that couldn't be set up is destroyed",
         memory("pool::where_the_threshold_is_refused_no_pool_stays"),
     ),
+    mutant(
+        "pool-users",
+        "a pool ends after the work of default streams on its memory",
+        memory(
+            "default_stream::a_pool_that_a_default_stream_uses_is_ended_once_that_stream_is_done",
+        ),
+    ),
     // Memory that isn't stream-ordered.
     mutant(
         "foreign-users",

@@ -26,7 +26,7 @@ use crate::{
     status::{AnyCall, Status},
     stream::{Stream, StreamRef},
 };
-use cuhold_driver_sys::{CUresult, Call, ContextUse, Failure, ffi::CUstreamCaptureStatus, mutant};
+use cuhold_driver_sys::{CUresult, Call, Failure, ffi::CUstreamCaptureStatus, mutant};
 use parking_lot::Mutex;
 use std::{fmt, thread::ThreadId};
 
@@ -221,12 +221,8 @@ fn settle_all(users: &mut [User], driver: &Driver) -> Result<Outcome, InUse> {
             How::Kept(_) => continue,
             How::Unknown => return Err(InUse::Told),
         };
-        let (mut columns, context) = (Call::cuEventSynchronize.columns(), event.context().as_raw());
-        if event.is_exposed() {
-            // As `Event::synchronize`.
-            columns.context = ContextUse::Owner;
-        }
-        let outcome = scope::cleanup(driver, Some(context), columns, |calls| {
+        let columns = Call::cuEventSynchronize.columns();
+        let outcome = scope::cleanup(driver, None, columns, |calls| {
             // SAFETY: *handles*: this user's event.
             unsafe { calls.cuEventSynchronize(event.raw()) }
         });

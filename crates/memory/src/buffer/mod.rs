@@ -281,7 +281,8 @@ impl<T: Pod> Buffer<T> {
     /// Calls nothing.
     ///
     /// # Errors
-    /// Gives the buffer back where its memory is kept by others, or came from a resource of another kind than a pool.
+    /// Gives the buffer back where its memory is kept by others, came from a resource of another kind than a pool,
+    /// or from a pool of the program's for a default stream: that memory keeps its pool.
     ///
     /// # Examples
     /// ```

@@ -162,7 +162,7 @@ impl ImportedPool {
 }
 
 fn deps(device: &Device) -> PoolDeps {
-    PoolDeps { device: device.clone(), max_bytes: None }
+    PoolDeps::new(device, None)
 }
 
 forms! {

@@ -128,12 +128,11 @@ impl<'a> Lease<'a> {
     ///
     /// Calls `cuEventSynchronize`, if there was one.
     pub(super) fn memory(&mut self, step: usize) -> Result<*mut u8> {
-        let home = self.home;
+        let driver = self.home.driver();
         let slot = self.slot(step)?;
         if slot.state == Use::Marked {
             slot.state = Use::Unknown;
-            // For a default stream in its context, as all its calls.
-            home.run(|calls| slot.chunk.wait(calls))?;
+            slot.chunk.wait(driver.calls()).map_err(|failure| driver.error(failure))?;
             slot.state = Use::Done;
         }
         Ok(slot.chunk.memory())

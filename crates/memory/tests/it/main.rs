@@ -8,6 +8,8 @@ mod copy;
 #[cfg(test)]
 mod counts;
 #[cfg(test)]
+mod default_stream;
+#[cfg(test)]
 mod end;
 #[cfg(test)]
 mod flip;

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "gives memory back to a pool by hand")]
 
-use cuhold_memory::{ImportedPool, MemoryResource as _, Pool, PoolOptions};
+use cuhold_memory::{Buffer, ImportedPool, MemoryResource as _, Pool, PoolOptions};
 use cuhold_testkit::Run;
 
 fn pool(run: &Run<'_>) -> Pool {
@@ -47,11 +47,14 @@ cuhold_testkit::enrol! {
 
     Pool::close |run| {
         let pool = pool(run);
+        // On a default stream, this is what its end waits for.
+        drop(Buffer::<u32>::zeroed_in(&pool, run.stream(), 10).unwrap());
         drop(run.keep_or(run.op(|| pool.close())));
     }
 
     Pool::drop |run| {
         let pool = pool(run);
+        drop(Buffer::<u32>::zeroed_in(&pool, run.stream(), 10).unwrap());
         run.op(|| drop(pool));
     }
 

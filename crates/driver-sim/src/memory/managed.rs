@@ -39,7 +39,7 @@ impl Turn<'_> {
     }
 
     /// A device that exists, or the host.
-    fn placed(&self, location: CUmemLocation) -> Result<Spot, CUresult> {
+    pub(super) fn placed(&self, location: CUmemLocation) -> Result<Spot, CUresult> {
         // SAFETY: each view of the union is a plain number, of which any bytes are one.
         let spot = Spot { kind: location.type_, id: unsafe { location.__bindgen_anon_1.id } };
         match spot.kind {

@@ -4,8 +4,8 @@
 //!   space.rs    every allocation by address, with its bytes        bytes.rs, host.rs   the bytes themselves
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
 //!   advice.rs   what managed pages were advised                   share.rs, file.rs   what processes share
-//!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, boxed.rs, fill.rs, managed.rs, range.rs,
-//!   value.rs, attribute.rs, physical.rs, mapping.rs, ipc.rs, pool_share.rs          the driver's functions
+//!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, copy_with.rs, boxed.rs, fill.rs, managed.rs,
+//!   managed_batch.rs, range.rs, value.rs, attribute.rs, physical.rs, mapping.rs, ipc.rs, pool_share.rs          the driver's functions
 //! ```
 //!
 //! This file joins them: [`Memory`] is the one place where an allocation, its pool and its device meet.
@@ -16,12 +16,14 @@ mod attribute;
 mod boxed;
 mod bytes;
 mod copy;
+mod copy_with;
 mod file;
 mod fill;
 mod host;
 mod ipc;
 mod kernel;
 mod managed;
+mod managed_batch;
 mod mapping;
 mod ordered;
 mod page_locked;
@@ -51,6 +53,7 @@ pub(crate) use self::{
     boxed::{
         array_to_host, copy_2d_async, copy_3d_async, copy_batch, copy_batch_v2, host_to_array,
     },
+    copy_with::copy_with_attributes,
     fill::{
         fill_2d_d8, fill_2d_d16, fill_2d_d32, fill_async_d8, fill_async_d16, fill_async_d32,
         fill_d8, fill_d32,
@@ -58,6 +61,7 @@ pub(crate) use self::{
     ipc::{ipc_close, ipc_handle, ipc_open},
     kernel::KernelAccess,
     managed::{advise, advise_v2, attach, prefetch, prefetch_v2},
+    managed_batch::{discard_and_prefetch_batch, discard_batch, prefetch_batch},
     mapping::{access, map, reservation_free, reserve, set_access, unmap},
     ordered::{allocate_async, allocate_from_pool, free_async},
     page_locked::{

@@ -300,6 +300,14 @@ simulated! {
     memory::prefetch_v2 = cuMemPrefetchAsync_v2(address: CUdeviceptr, count: usize, location: CUmemLocation,
         flags: c_uint, stream: CUstream);
     memory::prefetch = cuMemPrefetchAsync(address: CUdeviceptr, count: usize, dev: CUdevice, stream: CUstream);
+    memory::prefetch_batch = cuMemPrefetchBatchAsync(addresses: *mut CUdeviceptr, sizes: *mut usize, count: usize,
+        locations: *mut CUmemLocation, indices: *mut usize, locations_count: usize, flags: c_ulonglong,
+        stream: CUstream);
+    memory::discard_batch = cuMemDiscardBatchAsync(addresses: *mut CUdeviceptr, sizes: *mut usize, count: usize,
+        flags: c_ulonglong, stream: CUstream);
+    memory::discard_and_prefetch_batch = cuMemDiscardAndPrefetchBatchAsync(addresses: *mut CUdeviceptr,
+        sizes: *mut usize, count: usize, locations: *mut CUmemLocation, indices: *mut usize, locations_count: usize,
+        flags: c_ulonglong, stream: CUstream);
     memory::range_attribute = cuMemRangeGetAttribute(data: *mut c_void, size: usize,
         attribute: CUmem_range_attribute, address: CUdeviceptr, count: usize);
     memory::range_attributes = cuMemRangeGetAttributes(data: *mut *mut c_void, sizes: *mut usize,
@@ -399,6 +407,8 @@ simulated! {
     memory::copy_batch = cuMemcpyBatchAsync(dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize,
         count: usize, attributes: *mut CUmemcpyAttributes, indices: *mut usize, attributes_count: usize,
         fail_index: *mut usize, stream: CUstream);
+    memory::copy_with_attributes = cuMemcpyWithAttributesAsync(dst: CUdeviceptr, src: CUdeviceptr, count: usize,
+        attributes: *mut CUmemcpyAttributes, stream: CUstream);
     memory::fill_d8 = cuMemsetD8_v2(dst: CUdeviceptr, value: c_uchar, count: usize);
     memory::fill_d32 = cuMemsetD32_v2(dst: CUdeviceptr, value: c_uint, count: usize);
     memory::fill_async_d8 = cuMemsetD8Async(dst: CUdeviceptr, value: c_uchar, count: usize, stream: CUstream);

@@ -23,6 +23,7 @@ mod launch;
 mod link;
 mod log;
 mod managed;
+mod managed_batch;
 mod memory;
 mod model;
 mod model_memory;

@@ -24,6 +24,7 @@ mod launch;
 mod library;
 mod link;
 mod managed;
+mod managed_batch;
 mod mapping;
 mod memory;
 mod mipmap;
@@ -57,6 +58,7 @@ pub(crate) const ALL: &[&[Probe]] = &[
     memory::PROBES,
     host_memory::PROBES,
     managed::PROBES,
+    managed_batch::PROBES,
     pool::PROBES,
     pool_case::PROBES,
     pool_share::PROBES,

@@ -116,6 +116,9 @@ pub enum ViolationKind {
     CallInsideCallback,
     /// A green context was ended while work was in flight there.
     EndedBusy,
+    /// A pool that the program made, or the last of its memory, was ended while work of a default stream on that memory
+    /// was pending.
+    PoolEndedBusy,
     /// Code of the caller that ran as device work panicked.
     Panicked,
     /// The call crashes a real driver (measured).
@@ -140,6 +143,9 @@ impl fmt::Display for ViolationKind {
             Self::OverRelease => "release of references that aren't held",
             Self::CallInsideCallback => "driver call inside a callback",
             Self::EndedBusy => "end of a green context with work in flight",
+            Self::PoolEndedBusy => {
+                "end of a pool's memory with work of a default stream pending on it"
+            }
             Self::Panicked => "panic in device work",
             Self::Crash => "crash of a real driver",
             Self::Internal => "broken invariant of the simulator",

@@ -47,6 +47,7 @@ pub struct Probe {
     body: Body,
     situations: bool,
     crashes: bool,
+    frees: bool,
 }
 
 impl Probe {
@@ -57,7 +58,15 @@ impl Probe {
         body: fn(&mut Ctx) -> Made<Step>,
     ) -> Self {
         let body = Body::Legal(body);
-        Self { call, name, kind: Kind::Success, body, situations: true, crashes: false }
+        Self {
+            call,
+            name,
+            kind: Kind::Success,
+            body,
+            situations: true,
+            crashes: false,
+            frees: false,
+        }
     }
 
     /// A legal call that can't be asked in other situations.
@@ -97,13 +106,27 @@ impl Probe {
         Self { crashes: true, ..probe }
     }
 
+    /// The crash comes of host memory that the driver has freed and goes on to use: the process is one that overwrites
+    /// what is freed, so that it shows at once.
+    pub(crate) const fn of_freed_host_memory(self) -> Self {
+        Self { frees: true, ..self }
+    }
+
     const fn whole(
         call: Call,
         name: &'static str,
         kind: Kind,
         body: fn(&mut Ctx) -> Made<()>,
     ) -> Self {
-        Self { call, name, kind, body: Body::Whole(body), situations: false, crashes: false }
+        Self {
+            call,
+            name,
+            kind,
+            body: Body::Whole(body),
+            situations: false,
+            crashes: false,
+            frees: false,
+        }
     }
 
     /// Every probe, in the order of the files.
@@ -134,6 +157,12 @@ impl Probe {
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Whether it is asked in a process that overwrites the host memory that it frees.
+    #[must_use]
+    pub fn overwrites_freed(&self) -> bool {
+        self.frees
     }
 
     /// Whether it ends a real driver's process.

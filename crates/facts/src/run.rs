@@ -130,7 +130,8 @@ impl Plan {
         if self.is_asked_in_threads() {
             return Ok(ask_in_thread(question.clone()));
         }
-        let (words, fate) = in_process(&self.target, &["--probe", question.name()])?;
+        let overwrites = question.probe().overwrites_freed();
+        let (words, fate) = in_process(&self.target, &["--probe", question.name()], overwrites)?;
         Ok(answer(words, fate))
     }
 
@@ -139,7 +140,7 @@ impl Plan {
         if self.is_asked_in_threads() {
             return Ok(describe(&driver::simulated()));
         }
-        let (lines, fate) = in_process(&self.target, &["--describe"])?;
+        let (lines, fate) = in_process(&self.target, &["--describe"], false)?;
         let mut lines = lines.into_iter();
         match (lines.next(), lines.next().and_then(|v| v.parse().ok()), fate) {
             (Some(device), Some(version), Fate::Done) => Ok((device, version)),
@@ -187,10 +188,18 @@ enum Fate {
     Ended(ExitStatus),
 }
 
-/// This program again, in a process of its own: the lines that it wrote, and how it ended.
-fn in_process(target: &Target, arguments: &[&str]) -> io::Result<(Vec<String>, Fate)> {
+/// This program again, in a process of its own: the lines that it wrote, and how it ended. `overwrites`: the C library of
+/// that process overwrites what it frees.
+fn in_process(
+    target: &Target,
+    arguments: &[&str],
+    overwrites: bool,
+) -> io::Result<(Vec<String>, Fate)> {
     let mut command = Command::new(std::env::current_exe()?);
     target.name_to(&mut command);
+    if overwrites {
+        command.env("MALLOC_PERTURB_", "165");
+    }
     command.args(arguments);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     audit::{ObjectKind, ViolationKind},
     graph::NodeKind,
+    memory::Pooled,
     queue::Work,
     world::{Answer, In, Key, Out, Turn},
 };
@@ -115,9 +116,22 @@ fn enqueue(
     shape.check(attributes, u32::try_from(multiprocessors).unwrap_or(0))?;
     // SAFETY: *pointers*: the caller of a launch promised one pointer for each parameter, or a block of them.
     let bytes = unsafe { gather(attributes.kernel, params.0, params.1) }?;
+    let used = if target.is_default() { named(turn, &bytes) } else { Vec::new() };
     let record = record(turn, key, shape, device, bytes)?;
     let work = Work::OnCaller(Arc::new(move |world| record.run(world)));
-    turn.enqueue(target, NodeKind::Kernel, work)
+    let point = turn.enqueue_after(target, NodeKind::Kernel, work, &[])?;
+    turn.touch(target, point, used);
+    Ok(())
+}
+
+/// The memory of pools that parameters name: each of their words may be an address.
+fn named(turn: &Turn<'_>, params: &[u8]) -> Vec<Pooled> {
+    let words = params.chunks_exact(8).map(|word| {
+        let mut whole = [0; 8];
+        whole.copy_from_slice(word);
+        u64::from_le_bytes(whole)
+    });
+    words.filter_map(|word| turn.state.memory.pooled(word)).collect()
 }
 
 /// What the launch is, for the time when it runs.

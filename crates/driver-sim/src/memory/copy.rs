@@ -10,7 +10,9 @@
 use cuhold_driver_sys::CUresult;
 
 use super::{
-    Memory, host,
+    Memory,
+    default_stream::Pooled,
+    host,
     pool::{self, Location},
     space::{Misplaced, Origin, Place},
 };
@@ -93,11 +95,23 @@ enum End {
     Known {
         id: u64,
         origin: Origin,
+        made: CallSite,
         side: Side,
     },
     Pageable(Side),
     /// What the rows held when the call was made, one behind the other.
     Staged(Vec<u8>),
+}
+
+impl End {
+    fn pooled(&self) -> Option<Pooled> {
+        match self {
+            Self::Known { id, origin: Origin::Pool(pool), made, .. } => {
+                Some(Pooled { pool: *pool, id: *id, made: *made })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Why a plan was refused with `INVALID_VALUE`: a plain argument, or misused memory.
@@ -166,8 +180,8 @@ impl Memory {
             Origin::Pool(_) => asker.current_device.is_none_or(|d| self.may_reach(d, side.address)),
             _ => true,
         };
-        let origin = found.origin;
-        if usable { Ok(End::Known { id, origin, side }) } else { Err(Refusal::Value) }
+        let (origin, made) = (found.origin, found.made);
+        if usable { Ok(End::Known { id, origin, made, side }) } else { Err(Refusal::Value) }
     }
 
     /// Whether a device may reach pool memory: its own, or what it was given access to.
@@ -288,6 +302,11 @@ fn host_address(address: u64) -> usize {
 }
 
 impl Copy {
+    /// The memory of pools that it moves.
+    pub(super) fn pooled(&self) -> impl Iterator<Item = Pooled> + use<> {
+        [self.source.pooled(), self.destination.pooled()].into_iter().flatten()
+    }
+
     /// Whether neither side is a device's memory: then the driver copies before it returns.
     pub(super) fn is_on_host(&self, memory: &Memory) -> bool {
         self.touches_host(memory, &self.source) && self.touches_host(memory, &self.destination)
@@ -334,6 +353,11 @@ impl Copy {
 }
 
 impl Fill {
+    /// The memory of a pool that it writes.
+    pub(super) fn pooled(&self) -> Option<Pooled> {
+        self.target.pooled()
+    }
+
     /// Whether the blocking form waits: the target is the host's, or its fills were set to be synchronous.
     pub(super) fn blocks(&self, memory: &Memory) -> bool {
         let End::Known { side, .. } = self.target else { return false };

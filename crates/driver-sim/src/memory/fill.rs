@@ -83,8 +83,10 @@ fn fill(
     let planned = turn.state.memory.plan_fill(extent, side, value.pattern, asker);
     let fill = planned.map_err(|refusal| turn.refuse_plan(refusal))?;
     let waits = blocking && fill.blocks(&turn.state.memory);
+    let used = fill.pooled();
     let work = Work::OnState(Arc::new(move |state| fill.run(state)));
     let point = turn.enqueue_after(target, NodeKind::Memset, work, &[])?;
+    turn.touch(target, point, used);
     if waits { turn.complete_point(point) } else { Ok(()) }
 }
 

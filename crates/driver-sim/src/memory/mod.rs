@@ -4,6 +4,7 @@
 //!   space.rs    every allocation by address, with its bytes        bytes.rs, host.rs   the bytes themselves
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
 //!   advice.rs   what managed pages were advised                   share.rs, file.rs   what processes share
+//!   default_stream.rs   pools that end too early for a default stream
 //!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, copy_with.rs, boxed.rs, fill.rs, managed.rs,
 //!   managed_batch.rs, range.rs, value.rs, attribute.rs, physical.rs, mapping.rs, ipc.rs, pool_share.rs          the driver's functions
 //! ```
@@ -17,6 +18,7 @@ mod boxed;
 mod bytes;
 mod copy;
 mod copy_with;
+mod default_stream;
 mod file;
 mod fill;
 mod host;
@@ -54,6 +56,7 @@ pub(crate) use self::{
         array_to_host, copy_2d_async, copy_3d_async, copy_batch, copy_batch_v2, host_to_array,
     },
     copy_with::copy_with_attributes,
+    default_stream::Pooled,
     fill::{
         fill_2d_d8, fill_2d_d16, fill_2d_d32, fill_async_d8, fill_async_d16, fill_async_d32,
         fill_d8, fill_d32,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use cuhold_driver_sys::ffi::*;
 
 use super::{
+    default_stream::Freed,
     pool::{Location, Pool},
     space::{Origin, Request},
 };
@@ -82,7 +83,9 @@ fn allocate(
     }
     let request = Request { size_bytes, origin: Origin::Pool(pool), device, made };
     let stream = target.queue.number();
-    out.write(turn.state.memory.add_pooled(pool, stream, request)?);
+    let base = turn.state.memory.add_pooled(pool, stream, request)?;
+    turn.state.allocated_on(target, pool, base);
+    out.write(base);
     Ok(())
 }
 
@@ -133,11 +136,12 @@ impl Turn<'_> {
         let memory = &mut self.state.memory;
         let found = memory.space.at_mut(address).ok_or(CUresult::INVALID_VALUE)?;
         found.free_enqueued = Some(by);
-        let (origin, size_bytes) = (found.origin, found.size_bytes);
-        if let Origin::Pool(pool) = origin
-            && let Some(pool) = memory.pool_mut(pool)
-        {
-            pool.enqueue_free(size_bytes, stream);
+        let (origin, size_bytes, freed) = (found.origin, found.size_bytes, Freed::from(&*found));
+        if let Origin::Pool(pool) = origin {
+            if let Some(pool) = memory.pool_mut(pool) {
+                pool.enqueue_free(size_bytes, stream);
+            }
+            self.state.free_touched(pool, freed, by);
         }
         Ok(())
     }

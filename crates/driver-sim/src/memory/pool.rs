@@ -14,6 +14,8 @@
 use cuhold_driver_sys::ffi::{CUmemPool_attribute, CUresult};
 use std::collections::BTreeMap;
 
+use super::default_stream::Touches;
+
 /// What a pool takes from its device at a time, in bytes.
 pub(crate) const CHUNK_BYTES: u64 = 32 << 20;
 
@@ -81,6 +83,8 @@ pub(crate) struct Pool {
     /// Allocations whose free wasn't executed.
     outstanding: u64,
     access: BTreeMap<Location, Access>,
+    /// What default streams do with its memory.
+    pub(super) touches: Touches,
 }
 
 /// An attribute's value, in its C type.
@@ -108,6 +112,7 @@ impl Pool {
             freed_in: BTreeMap::new(),
             outstanding: 0,
             access: BTreeMap::from([(location, Access::ReadWrite)]),
+            touches: Touches::default(),
         }
     }
 

@@ -107,8 +107,10 @@ pub(super) fn enqueue(turn: &mut Turn<'_>, target: Target, copy: Copy, form: For
         Form::Blocking => copy.blocks(&turn.state.memory),
         Form::Async => copy.is_on_host(&turn.state.memory),
     };
+    let used = copy.pooled();
     let work = Work::OnState(Arc::new(move |state| copy.run(state)));
     let point = turn.enqueue_after(target, NodeKind::Memcpy, work, &[])?;
+    turn.touch(target, point, used);
     if waits { turn.complete_point(point) } else { Ok(()) }
 }
 

@@ -310,7 +310,10 @@ macro_rules! values {
             let target = turn.values_on(stream)?;
             let wanted = Wanted { address, width: Width::$width, value: value.into(), flags };
             let work = turn.$work(target, wanted)?;
-            turn.enqueue(target, NodeKind::BatchMemOp, work)
+            let used = turn.state.memory.pooled(address);
+            let point = turn.enqueue_after(target, NodeKind::BatchMemOp, work, &[])?;
+            turn.touch(target, point, used);
+            Ok(())
         }
     )* };
 }

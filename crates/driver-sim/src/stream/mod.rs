@@ -44,6 +44,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Whether it is a default stream, of a context or of a thread.
+    pub(crate) fn is_default(&self) -> bool {
+        self.created.is_none()
+    }
+
     /// A queue that no stream of the caller has.
     pub(crate) fn of_queue(queue: QueueId, context: Key<Context>) -> Self {
         Self { queue, context, created: None, id: 0 }

@@ -30,6 +30,7 @@ mod model_memory;
 mod page_locked;
 mod pointer;
 mod pool;
+mod pool_end;
 mod process;
 mod random;
 mod stream;

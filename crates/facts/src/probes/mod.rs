@@ -33,6 +33,7 @@ mod occupancy;
 mod peer;
 mod pool;
 mod pool_case;
+mod pool_end;
 mod pool_share;
 mod primary;
 mod stack;
@@ -61,6 +62,7 @@ pub(crate) const ALL: &[&[Probe]] = &[
     managed_batch::PROBES,
     pool::PROBES,
     pool_case::PROBES,
+    pool_end::PROBES,
     pool_share::PROBES,
     virtual_memory::PROBES,
     mapping::PROBES,

@@ -44,6 +44,13 @@ pub(crate) struct Point {
     position: u64,
 }
 
+impl Point {
+    /// Whether it comes later than another of the same queue.
+    pub(crate) fn is_behind(self, other: Self) -> bool {
+        self.queue == other.queue && self.position > other.position
+    }
+}
+
 /// Work on state of the world: done with the world locked, and again at each launch of a graph that holds it.
 pub(crate) type OnState = Arc<dyn Fn(&mut State) -> Result<(), CUresult> + Send + Sync>;
 

@@ -121,6 +121,7 @@ fn enqueue(
     let work = Work::OnCaller(Arc::new(move |world| record.run(world)));
     let point = turn.enqueue_after(target, NodeKind::Kernel, work, &[])?;
     turn.touch(target, point, used);
+    turn.touch_unseen(target, point);
     Ok(())
 }
 

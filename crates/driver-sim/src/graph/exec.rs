@@ -252,6 +252,7 @@ pub(crate) fn launch(turn: &mut Turn<'_>, exec: CUgraphExec, stream: CUstream) -
     let begin = turn.submit(target, Work::Marker, &[]);
     let ends = turn.submit_body(&body, target, begin);
     let end = turn.let_go(users);
-    turn.submit(target, end, &ends);
+    let end = turn.submit(target, end, &ends);
+    turn.touch_unseen(target, Some(end));
     Ok(())
 }

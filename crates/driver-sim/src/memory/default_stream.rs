@@ -8,7 +8,7 @@
 //! is the moment from which on nobody can help it any more: the destroy, for memory that was freed; the free, for memory
 //! of a pool that was destroyed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Memory,
@@ -49,12 +49,16 @@ pub(super) struct Touches {
     last: BTreeMap<(u64, QueueId), Touch>,
     /// Of allocations that were made on a default stream: where the stream was then.
     homes: BTreeMap<u64, (Point, CallSite)>,
+    /// Allocations that were freed and that work may be pending on.
+    freed: BTreeSet<u64>,
 }
 
 impl Touches {
     fn add(&mut self, allocation: u64, touch: Touch, queues: &Queues) {
         if self.last.len() >= KEPT {
             self.last.retain(|_, touch| !queues.is_reached(touch.until));
+            let last = &self.last;
+            self.freed.retain(|id| last.keys().any(|(pending, _)| pending == id));
         }
         self.last.insert((allocation, touch.until.queue), touch);
     }
@@ -99,20 +103,22 @@ impl State {
         }
     }
 
-    /// The free of an allocation is enqueued: what its home stream does until then counts as work on it. Where the pool
-    /// was destroyed before, that is the last moment.
+    /// The free of an allocation is enqueued. What a stream's launches use can't be seen, so that each counts as work on
+    /// what was allocated on the stream before. Where the pool was destroyed before, the free is the last moment.
     pub(super) fn free_touched(&mut self, pool: Key<Pool>, freed: Freed, by: CallSite) {
         let queues = &self.queues;
         let is_over = self.memory.pools.get(pool).is_none();
         let Some(found) = self.memory.made_pool(pool) else { return };
-        if let Some((since, made)) = found.touches.homes.remove(&freed.id) {
-            // Work on other memory, too: nothing says that it isn't on this one.
-            let until = queues.end(since.queue);
-            if until != since && !queues.is_reached(until) {
-                found.touches.add(freed.id, Touch { until, calls: [made, by] }, queues);
-            }
+        let home = found.touches.homes.remove(&freed.id);
+        let unseen = home.and_then(|(since, _)| self.memory.unseen.get(&since.queue).copied());
+        let Some(found) = self.memory.made_pool(pool) else { return };
+        if let Some((since, made)) = home
+            && let Some((until, used)) = unseen.filter(|(until, _)| until.is_behind(since))
+        {
+            found.touches.add(freed.id, Touch { until, calls: [made, used] }, queues);
         }
         let pending = found.touches.pending(queues, |id| id == freed.id);
+        found.touches.freed.extend(pending.map(|_| freed.id));
         if let Some(touch) = pending.filter(|_| is_over) {
             self.ended_busy((ObjectKind::DeviceMemory, freed.base), touch, by);
         }
@@ -121,11 +127,7 @@ impl State {
     /// A pool is destroyed: for what was freed of it, that is the last moment.
     pub(super) fn pool_ends_touched(&mut self, key: Key<Pool>, by: CallSite) {
         let Some(pool) = self.memory.pools.get(key) else { return };
-        let live = |id: u64| {
-            let mut live = self.memory.space.iter();
-            live.any(|found| found.id == id && found.free_enqueued.is_none())
-        };
-        let pending = pool.touches.pending(&self.queues, |id| !live(id));
+        let pending = pool.touches.pending(&self.queues, |id| pool.touches.freed.contains(&id));
         if let Some(touch) = pending.filter(|_| !pool.is_default && pool.imported.is_none()) {
             self.ended_busy((ObjectKind::Pool, key.raw() as u64), touch, by);
         }
@@ -158,6 +160,14 @@ impl From<&Allocation> for Freed {
 }
 
 impl Turn<'_> {
+    /// A launch was enqueued, which may use what no parameter of it names.
+    pub(crate) fn touch_unseen(&mut self, target: Target, until: Option<Point>) {
+        if let Some(until) = until.filter(|_| target.is_default()) {
+            let by = self.site;
+            self.state.memory.unseen.insert(until.queue, (until, by));
+        }
+    }
+
     /// Work was enqueued that uses these allocations, and stands at `until`; it was captured if that is nowhere.
     pub(crate) fn touch(
         &mut self,

@@ -101,6 +101,7 @@ use crate::{
     context::Context,
     graph::Graph,
     options::SimOptions,
+    queue::{Point, QueueId},
     world::{Absent, Ending, Key, State, Table},
 };
 
@@ -138,6 +139,8 @@ pub(crate) struct Memory {
     reservations: BTreeMap<u64, Reservation>,
     /// Memory of other processes, by its address here.
     opened: BTreeMap<u64, Opened>,
+    /// The newest launches of default streams.
+    unseen: BTreeMap<QueueId, (Point, CallSite)>,
     /// What was freed although it was in use elsewhere, until the violations are read.
     pub(crate) freed_early: Vec<Violation>,
     /// What is shared with other processes, and this one's number among them.
@@ -172,6 +175,7 @@ impl Memory {
             physical: Table::new(ObjectKind::PhysicalAllocation, options.reuse_handles),
             reservations: BTreeMap::new(),
             opened: BTreeMap::new(),
+            unseen: BTreeMap::new(),
             freed_early: Vec::new(),
             process: exchange.join(),
             exchange,

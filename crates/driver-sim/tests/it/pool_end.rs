@@ -44,7 +44,8 @@ fn wait(sim: &Sim, stream: CUstream) {
 #[track_caller]
 fn assert_ended_busy(sim: &Sim, by: &[Call]) {
     let violations = sim.take_violations();
-    let [found] = violations.as_slice() else { panic!("{violations:#?}") };
+    assert_eq!(violations.len(), 1, "{violations:#?}");
+    let found = violations.first().unwrap();
     assert_eq!(found.kind, ViolationKind::PoolEndedBusy);
     assert_eq!(found.calls.iter().map(|site| site.call).collect::<Vec<_>>(), by);
     assert!(found.to_string().contains("wait for it before the memory is freed"), "{found}");
@@ -60,9 +61,43 @@ fn a_pool_ends_too_early_for_a_default_stream_that_works_on_what_was_freed() {
         free(&sim, memory, default);
         assert_clean(&sim);
         destroy(&sim, created);
-        let calls = [Call::cuMemAllocFromPoolAsync, Call::cuMemFreeAsync, Call::cuMemPoolDestroy];
+        let calls = [Call::cuMemAllocFromPoolAsync, Call::cuMemsetD8Async, Call::cuMemPoolDestroy];
         assert_ended_busy(&sim, &calls);
     }
+}
+
+#[test]
+fn allocating_and_freeing_alone_is_no_work() {
+    let (sim, _) = sim_with_context();
+    let created = pool(&sim);
+    let both = [(); 2].map(|()| allocate(&sim, created, CU_STREAM_LEGACY));
+    for memory in both {
+        free(&sim, memory, CU_STREAM_LEGACY);
+    }
+    destroy(&sim, created);
+    assert_clean(&sim);
+}
+
+#[test]
+fn a_graph_s_launch_counts_as_work_on_what_was_allocated_before_it() {
+    let (sim, _) = sim_with_context();
+    let (created, later) = (pool(&sim), pool(&sim));
+    let graph: CUgraph = get!(sim, cuGraphCreate(out, 0)).unwrap();
+    let mut params = CUDA_GRAPH_INSTANTIATE_PARAMS::default();
+    let exec: CUgraphExec =
+        get!(sim, cuGraphInstantiateWithParams(out, graph, &raw mut params)).unwrap();
+    let s = stream(&sim, BLOCKING);
+    fill(&sim, allocate(&sim, created, s), s);
+    let memory = allocate(&sim, created, CU_STREAM_LEGACY);
+    call!(sim, cuGraphLaunch(exec, CU_STREAM_LEGACY)).unwrap();
+    let younger = allocate(&sim, later, CU_STREAM_LEGACY);
+    free(&sim, younger, CU_STREAM_LEGACY);
+    destroy(&sim, later);
+    assert_clean(&sim);
+    free(&sim, memory, CU_STREAM_LEGACY);
+    destroy(&sim, created);
+    let calls = [Call::cuMemAllocFromPoolAsync, Call::cuGraphLaunch, Call::cuMemPoolDestroy];
+    assert_ended_busy(&sim, &calls);
 }
 
 #[test]
@@ -74,7 +109,8 @@ fn the_last_free_of_a_destroyed_pool_is_too_early_as_well() {
     destroy(&sim, created);
     assert_clean(&sim);
     free(&sim, memory, CU_STREAM_LEGACY);
-    assert_ended_busy(&sim, &[Call::cuMemAllocFromPoolAsync, Call::cuMemFreeAsync]);
+    let calls = [Call::cuMemAllocFromPoolAsync, Call::cuMemsetD8Async, Call::cuMemFreeAsync];
+    assert_ended_busy(&sim, &calls);
 }
 
 #[test]
@@ -85,7 +121,7 @@ fn a_free_that_does_not_wait_for_the_stream_is_too_early_as_well() {
     fill(&sim, memory, CU_STREAM_LEGACY);
     call!(sim, cuMemFree_v2(memory)).unwrap();
     destroy(&sim, created);
-    let calls = [Call::cuMemAllocFromPoolAsync, Call::cuMemFree_v2, Call::cuMemPoolDestroy];
+    let calls = [Call::cuMemAllocFromPoolAsync, Call::cuMemsetD8Async, Call::cuMemPoolDestroy];
     assert_ended_busy(&sim, &calls);
 }
 

@@ -35,6 +35,11 @@ pub(super) const PROBES: &[Probe] = &[
     ),
     Probe::case(
         Call::cuMemPoolDestroy,
+        "a pool is destroyed behind frees of the legacy stream alone",
+        |c| destroyed_early(c, CU_STREAM_LEGACY, Waits::NoWork),
+    ),
+    Probe::case(
+        Call::cuMemPoolDestroy,
         "a pool is destroyed behind pending work of a created stream",
         |c| {
             c.current()?;
@@ -49,6 +54,7 @@ enum Waits {
     No,
     Yes,
     FreesLater,
+    NoWork,
 }
 
 /// Pools whose memory a stream fills, each destroyed at once; then memory of the default pool, a copy from it, and a wait
@@ -61,7 +67,9 @@ fn destroyed_early(c: &mut Ctx, stream: CUstream, waits: Waits) -> Made<()> {
         let mut both = [0; 2];
         for memory in &mut both {
             *memory = c.pool_memory(BYTES, pool, stream)?;
-            must!(c.cuMemsetD8Async(*memory, 0, BYTES, stream));
+            if waits != Waits::NoWork {
+                must!(c.cuMemsetD8Async(*memory, 0, BYTES, stream));
+            }
         }
         if waits == Waits::FreesLater {
             must!(c.cuMemPoolDestroy(pool));

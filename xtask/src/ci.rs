@@ -120,6 +120,7 @@ fn clippy(_: &mut Ci) -> Result<Ended> {
         "cuhold-handles",
         "cuhold-memory",
         "cuhold-graph",
+        "cuhold-cudarc",
         "cuhold",
     ] {
         workspace::run(

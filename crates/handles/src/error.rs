@@ -203,6 +203,20 @@ impl Error {
         Self::full(full)
     }
 
+    /// A call that another library made of the driver answered this; `by` says of what it was part.
+    #[cold]
+    #[must_use]
+    pub(crate) fn elsewhere(status: CUresult, by: &'static str) -> Self {
+        let mut text = format!("{by} failed with {status}");
+        if let Some(description) = status.description() {
+            text.push_str(": ");
+            text.push_str(description);
+        }
+        let mut full = Full::of(ErrorKind::Driver, text.into());
+        full.status = Some(Status::Driver(status));
+        Self::full(full)
+    }
+
     /// Objects of two drivers met in one call.
     ///
     /// Calls nothing.

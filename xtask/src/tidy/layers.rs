@@ -24,6 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cuhold-graph",
         ],
     ),
+    ("cuhold-cudarc", &["cuhold-driver-sys", "cuhold-handles", "cuhold-memory"]),
     (
         "cuhold-testkit",
         &[

@@ -313,6 +313,16 @@ impl Driver {
         failure.into()
     }
 
+    /// The error of a call that another library made of this driver; `by` says of what it was part. Marks the driver as
+    /// lost where the status is fatal.
+    #[doc(hidden)]
+    #[cold]
+    #[must_use]
+    pub fn error_elsewhere(&self, status: CUresult, by: &'static str) -> Error {
+        self.note_fatal(status);
+        Error::elsewhere(status, by)
+    }
+
     /// Raises a warning, unless the process is past caring: a forked child or a process that exits is silent, and
     /// `DEINITIALIZED` is nobody's fault.
     #[doc(hidden)]

@@ -86,7 +86,7 @@ impl Turn<'_> {
             Attribute::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => Value::Flag(found.sync_memops),
             Attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID => Value::Word(found.id),
             Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED => {
-                Value::Flag(matches!(found.origin, Origin::Managed(_)))
+                Value::Flag(self.state.memory.is_managed(found.origin))
             }
             Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => {
                 Value::Int(c_uint::try_from(found.device).unwrap_or(c_uint::MAX))

@@ -11,7 +11,7 @@ use cuhold_driver_sys::ffi::*;
 
 use super::{
     advice::{Spot, pages},
-    space::{Origin, Place},
+    space::Place,
 };
 use crate::{
     graph::NodeKind,
@@ -31,7 +31,7 @@ impl Turn<'_> {
             Ok(Place::Known { base, .. }) => {
                 let found = self.state.memory.space.at(base).map(|a| a.origin);
                 match found {
-                    Some(Origin::Managed(_)) => Ok(base),
+                    Some(origin) if self.state.memory.is_managed(origin) => Ok(base),
                     _ => Err(CUresult::INVALID_VALUE),
                 }
             }

@@ -31,6 +31,7 @@ mod ordered;
 mod page_locked;
 mod physical;
 mod pool;
+mod pool_place;
 mod pool_share;
 mod pools;
 mod range;
@@ -74,11 +75,11 @@ pub(crate) use self::{
         granularity, physical_create, physical_export, physical_import, physical_properties,
         physical_release, physical_retain,
     },
+    pool_place::{location_default_pool, location_pool, location_set_pool},
     pool_share::{pool_export, pool_export_pointer, pool_import, pool_import_pointer},
     pools::{
-        device_default_pool, device_pool, device_set_pool, location_default_pool, location_pool,
-        location_set_pool, pool_access, pool_attribute, pool_create, pool_destroy, pool_set_access,
-        pool_set_attribute, pool_trim,
+        device_default_pool, device_pool, device_set_pool, pool_access, pool_attribute,
+        pool_create, pool_destroy, pool_set_access, pool_set_attribute, pool_trim,
     },
     range::{range_attribute, range_attributes},
     share::{Exchange, HandleOf, SharedEvent, from_c, handle, named, to_c},
@@ -94,6 +95,7 @@ use self::{
     mapping::Reservation,
     physical::Physical,
     pool::{Location, Pool},
+    pool_place::{Place, PlacePools},
     space::{Allocation, Request, Space},
 };
 use crate::{
@@ -132,6 +134,8 @@ pub(crate) struct Memory {
     /// Pools that were destroyed and still have allocations, by the number of their key.
     dying: BTreeMap<u64, Pool>,
     devices: Vec<DeviceMemory>,
+    /// The pools of the places that were asked for theirs.
+    places: BTreeMap<Place, PlacePools>,
     /// Page-locked memory of contexts that ended: the program may still hold its address, so it stays.
     kept: Vec<Allocation>,
     physical: Table<Physical>,
@@ -171,6 +175,7 @@ impl Memory {
             pools,
             dying: BTreeMap::new(),
             devices,
+            places: BTreeMap::new(),
             kept: Vec::new(),
             physical: Table::new(ObjectKind::PhysicalAllocation, options.reuse_handles),
             reservations: BTreeMap::new(),
@@ -218,12 +223,21 @@ impl Memory {
         let Some(memory) = self.devices.get(device) else { return 0 };
         let pools: u64 = self
             .all_pools()
-            .filter(|pool| pool.location == Location::Device(device))
+            .filter(|pool| pool.location == Location::Device(device) && !pool.is_managed())
             .map(Pool::reserved_bytes)
             .sum();
         let physical = memory.physical_bytes.load(Ordering::Relaxed);
         let free = memory.total_bytes.saturating_sub(memory.taken_bytes).saturating_sub(pools);
         free.saturating_sub(physical)
+    }
+
+    /// Whether the driver moves what is allocated so.
+    fn is_managed(&self, origin: Origin) -> bool {
+        match origin {
+            Origin::Managed(_) => true,
+            Origin::Pool(key) => self.pool(key).is_some_and(Pool::is_managed),
+            _ => false,
+        }
     }
 
     fn all_pools(&self) -> impl Iterator<Item = &Pool> {
@@ -242,12 +256,12 @@ impl Memory {
     fn window_bytes(&self, pool: &Pool) -> u64 {
         match pool.location {
             // Those are the exporter's.
-            _ if pool.imported.is_some() => 0,
+            _ if pool.imported.is_some() || pool.is_managed() => 0,
             Location::Device(_) if pool.size_max_bytes != 0 => pool.size_max_bytes,
             Location::Device(device) => {
                 self.devices.get(device).map_or(0, |d| d.total_bytes.saturating_mul(2))
             }
-            Location::Host | Location::HostNuma(_) => 0,
+            Location::Host | Location::HostNuma(_) | Location::Anywhere => 0,
         }
     }
 
@@ -265,6 +279,9 @@ impl Memory {
     fn end_pool(&mut self, key: Key<Pool>, by: CallSite) {
         for device in self.devices.iter_mut().filter(|device| device.current_pool == key) {
             device.current_pool = device.default_pool;
+        }
+        for place in self.places.values_mut().filter(|place| place.current == key) {
+            place.current = place.default;
         }
         let ended = self.pools.remove(key, by, Ending::Destroyed);
         if let Some(pool) = ended.filter(|pool| !pool.is_unused()) {
@@ -330,7 +347,7 @@ impl Memory {
     ) -> Result<u64, CUresult> {
         let free = self.free_bytes(request.device);
         let pool = self.pools.get_mut(key).ok_or(CUresult::INVALID_VALUE)?;
-        let on_host = !matches!(pool.location, Location::Device(_));
+        let on_host = pool.is_on_host();
         pool.allocate(request.size_bytes, stream, if on_host { u64::MAX } else { free })?;
         let base = match on_host {
             true => self.space.add_host(request),

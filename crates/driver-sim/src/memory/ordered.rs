@@ -71,7 +71,7 @@ fn allocate(
     let location = found.ok_or(CUresult::INVALID_VALUE)?.location;
     let device = match location {
         Location::Device(device) => device,
-        Location::Host | Location::HostNuma(_) => turn.device_of(target)?,
+        Location::Host | Location::HostNuma(_) | Location::Anywhere => turn.device_of(target)?,
     };
     let (size_bytes, made) = (size as u64, turn.site);
     if let Some(capture) = capturing {

@@ -28,6 +28,16 @@ pub(crate) enum Location {
     Device(usize),
     Host,
     HostNuma(i32),
+    /// Nowhere in particular: managed memory that no place is preferred for.
+    Anywhere,
+}
+
+/// What kind of memory a pool has.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Pinned,
+    /// Moved to where it is used; the pool's location is the preferred one.
+    Managed,
 }
 
 /// What a device may do with a pool's memory.
@@ -61,6 +71,7 @@ pub(crate) struct Pool {
     pub(crate) location: Location,
     /// The most it may take from its device, in bytes; 0 is no limit of its own.
     pub(crate) size_max_bytes: u64,
+    pub(crate) kind: Kind,
     /// A device's default pool can't be destroyed.
     pub(crate) is_default: bool,
     /// Whether it may be exported as a file.
@@ -99,6 +110,7 @@ impl Pool {
         Self {
             location,
             size_max_bytes,
+            kind: Kind::Pinned,
             is_default: false,
             is_shareable: false,
             is_exported: false,
@@ -205,8 +217,21 @@ impl Pool {
         self.reserved.current = self.reserved.current.min(needed.max(keep_bytes));
     }
 
+    /// Whether its memory is managed.
+    pub(crate) const fn is_managed(&self) -> bool {
+        matches!(self.kind, Kind::Managed)
+    }
+
+    /// Whether its memory lies on the host.
+    pub(crate) const fn is_on_host(&self) -> bool {
+        self.is_managed() || !matches!(self.location, Location::Device(_))
+    }
+
     /// What `device` may do with the pool's memory.
     pub(crate) fn access(&self, location: Location) -> Access {
+        if self.is_managed() {
+            return Access::ReadWrite;
+        }
         self.access.get(&location).copied().unwrap_or(Access::None)
     }
 

@@ -6,7 +6,10 @@
 
 use cuhold_driver_sys::ffi::*;
 
-use super::pool::{Access, Location, Pool, Value, is_int};
+use super::{
+    pool::{Access, Kind, Location, Pool, Value, is_int},
+    pool_place::{kind_of, place_of},
+};
 use crate::world::{Answer, In, Key, Out, Turn};
 
 type LocationType = CUmemLocationType;
@@ -37,6 +40,26 @@ pub(super) fn location_of(location: CUmemLocation) -> Option<Location> {
     }
 }
 
+/// Where the pool is to be, and whether its memory is to be managed. Managed memory isn't shared and has no limit and no
+/// use of its own (documented).
+fn check_properties(
+    turn: &Turn<'_>,
+    properties: &CUmemPoolProps,
+) -> Result<(Location, Kind), CUresult> {
+    let handle_types = properties.handleTypes.0;
+    let kind = kind_of(properties.allocType)?;
+    let location = place_of(turn, properties.location, kind)?;
+    let fits = match (kind, location) {
+        (Kind::Managed, _) => handle_types == 0 && properties.maxSize == 0 && properties.usage == 0,
+        (Kind::Pinned, Location::Host) => handle_types == 0,
+        (Kind::Pinned, _) => handle_types & !HANDLE_TYPES == 0,
+    };
+    if !fits || properties.reserved.iter().any(|byte| *byte != 0) {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    Ok((location, kind))
+}
+
 pub(crate) fn pool_create(
     turn: &mut Turn<'_>,
     out: Out<CUmemoryPool>,
@@ -45,26 +68,11 @@ pub(crate) fn pool_create(
     let out = out.required()?;
     let properties = properties.read().ok_or(CUresult::INVALID_VALUE)?;
     turn.check_capture()?;
-    if properties.allocType == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED {
-        return Err(CUresult::MISSING);
-    }
-    let handle_types = properties.handleTypes.0;
-    let location = location_of(properties.location).ok_or(CUresult::INVALID_VALUE)?;
-    let fits = match location {
-        Location::Device(device) => device < turn.state.devices.len(),
-        Location::Host => handle_types == 0,
-        Location::HostNuma(node) => node == 0,
-    };
-    if properties.allocType != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED
-        || handle_types & !HANDLE_TYPES != 0
-        || properties.reserved.iter().any(|byte| *byte != 0)
-        || !fits
-    {
-        return Err(CUresult::INVALID_VALUE);
-    }
+    let (location, kind) = check_properties(turn, &properties)?;
     let made = turn.site;
     let mut pool = Pool::new(location, properties.maxSize as u64);
-    pool.is_shareable = handle_types & 1 != 0;
+    pool.is_shareable = properties.handleTypes.0 & 1 != 0;
+    pool.kind = kind;
     let key = turn.state.memory.add_pool(pool, made)?;
     out.write(CUmemoryPool::from_addr(key.raw()));
     Ok(())
@@ -231,63 +239,14 @@ pub(crate) fn device_pool(turn: &mut Turn<'_>, out: Out<CUmemoryPool>, device: C
     Ok(())
 }
 
-/// The device that a location is, for page-locked memory; the default pools of other places aren't simulated.
-fn device_at(
-    turn: &Turn<'_>,
-    location: Out<CUmemLocation>,
-    kind: CUmemAllocationType,
-) -> Result<CUdevice, CUresult> {
-    let location = location.read().ok_or(CUresult::INVALID_VALUE)?;
-    match (location_of(location), kind) {
-        (Some(Location::Device(device)), CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED) => {
-            let number = c_int::try_from(device).ok();
-            let number = number.filter(|_| device < turn.state.devices.len());
-            number.ok_or(CUresult::INVALID_VALUE)
-        }
-        (_, CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED) | (Some(_), _) => {
-            Err(CUresult::MISSING)
-        }
-        _ => Err(CUresult::INVALID_VALUE),
-    }
-}
-
-pub(crate) fn location_default_pool(
-    turn: &mut Turn<'_>,
-    out: Out<CUmemoryPool>,
-    location: Out<CUmemLocation>,
-    kind: CUmemAllocationType,
-) -> Answer {
-    let device = device_at(turn, location, kind)?;
-    device_default_pool(turn, out, device)
-}
-
-pub(crate) fn location_pool(
-    turn: &mut Turn<'_>,
-    out: Out<CUmemoryPool>,
-    location: Out<CUmemLocation>,
-    kind: CUmemAllocationType,
-) -> Answer {
-    let device = device_at(turn, location, kind)?;
-    device_pool(turn, out, device)
-}
-
-pub(crate) fn location_set_pool(
-    turn: &mut Turn<'_>,
-    location: Out<CUmemLocation>,
-    kind: CUmemAllocationType,
-    pool: CUmemoryPool,
-) -> Answer {
-    let device = device_at(turn, location, kind)?;
-    device_set_pool(turn, device, pool)
-}
-
 /// The pool must be one of the device's own.
 pub(crate) fn device_set_pool(turn: &mut Turn<'_>, device: CUdevice, pool: CUmemoryPool) -> Answer {
     let index = turn.state.device_index(device)?;
     let key = turn.pool(pool)?;
     turn.check_capture()?;
     let found = turn.pool_data(key)?;
-    if found.location != Location::Device(index) || found.imported.is_some() {
+    let is_its = found.location == Location::Device(index) && !found.is_managed();
+    if !is_its || found.imported.is_some() {
         return Err(CUresult::INVALID_VALUE);
     }
     if let Some(memory) = turn.state.memory.devices.get_mut(index) {

@@ -429,3 +429,59 @@ fn each_device_has_its_own_memory() {
     let from_the_other = pool(&sim);
     from_pool(&sim, 128 << 20, from_the_other, stream).unwrap();
 }
+
+const PINNED: CUmemAllocationType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+const MANAGED: CUmemAllocationType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED;
+const HOST: CUmemLocationType = CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST;
+const NOWHERE: CUmemLocationType = CUmemLocationType::CU_MEM_LOCATION_TYPE_NONE;
+
+#[test]
+fn a_pool_of_managed_memory_has_no_limit_no_use_and_no_handle() {
+    let (sim, _) = sim_with_context();
+    let good = CUmemPoolProps { allocType: MANAGED, ..properties(NOWHERE, 0) };
+    let pool = create(&sim, good).unwrap();
+    let handle = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    for bad in [
+        CUmemPoolProps { maxSize: 1 << 20, ..good },
+        CUmemPoolProps { usage: 1, ..good },
+        CUmemPoolProps { handleTypes: handle, ..good },
+        properties(NOWHERE, 0),
+    ] {
+        assert_eq!(create(&sim, bad), Err(CUresult::INVALID_VALUE));
+    }
+    let stream = stream(&sim);
+    let address = from_pool(&sim, 1000, pool, stream).unwrap();
+    let mut is_managed = false;
+    let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED;
+    let to = (&raw mut is_managed).cast();
+    call!(sim, cuPointerGetAttribute(to, attribute, address)).unwrap();
+    assert!(is_managed);
+    call!(sim, cuMemPrefetchAsync_v2(address, 1000, location(DEVICE, 0), 0, stream)).unwrap();
+    call!(sim, cuMemFreeAsync(address, stream)).unwrap();
+    call!(sim, cuMemPoolDestroy(pool)).unwrap();
+    call!(sim, cuStreamSynchronize(stream)).unwrap();
+    assert!(sim.violations().is_empty());
+}
+
+#[test]
+fn each_place_has_a_default_and_a_current_pool() {
+    let (sim, _) = sim_with_context();
+    for (kind, place) in [(PINNED, HOST), (MANAGED, HOST), (MANAGED, DEVICE), (MANAGED, NOWHERE)] {
+        let mut place = location(place, 0);
+        let default = get!(sim, cuMemGetDefaultMemPool(out, &raw mut place, kind)).unwrap();
+        assert_eq!(get!(sim, cuMemGetMemPool(out, &raw mut place, kind)), Ok(default));
+        assert_eq!(call!(sim, cuMemPoolDestroy(default)), Err(CUresult::INVALID_VALUE));
+        let props = CUmemPoolProps { allocType: kind, location: place, ..Default::default() };
+        let own = create(&sim, props).unwrap();
+        call!(sim, cuMemSetMemPool(&raw mut place, kind, own)).unwrap();
+        assert_eq!(get!(sim, cuMemGetMemPool(out, &raw mut place, kind)), Ok(own));
+        call!(sim, cuMemPoolDestroy(own)).unwrap();
+        assert_eq!(get!(sim, cuMemGetMemPool(out, &raw mut place, kind)), Ok(default));
+    }
+    let (mut host, of_device) = (location(HOST, 0), pool(&sim));
+    let wrong = call!(sim, cuMemSetMemPool(&raw mut host, PINNED, of_device));
+    assert_eq!(wrong, Err(CUresult::INVALID_VALUE));
+    let mut nowhere = location(NOWHERE, 0);
+    let pinned = get!(sim, cuMemGetMemPool(out, &raw mut nowhere, PINNED));
+    assert_eq!(pinned, Err(CUresult::INVALID_VALUE));
+}

@@ -34,6 +34,7 @@ mod peer;
 mod pool;
 mod pool_case;
 mod pool_end;
+mod pool_place;
 mod pool_share;
 mod primary;
 mod stack;
@@ -63,6 +64,7 @@ pub(crate) const ALL: &[&[Probe]] = &[
     pool::PROBES,
     pool_case::PROBES,
     pool_end::PROBES,
+    pool_place::PROBES,
     pool_share::PROBES,
     virtual_memory::PROBES,
     mapping::PROBES,

@@ -36,6 +36,6 @@ pub use host::{HostBuffer, HostSource, HostTarget};
 pub use pending::Pending;
 #[cfg(unix)]
 pub use pool::ImportedPool;
-pub use pool::{Pool, PoolOptions};
-pub use resource::Residence;
+pub use pool::{MemoryUsage, Pool, PoolOptions, PoolPlace, Reuse};
+pub use resource::{GraphMemory, GraphResource, ManagedResource, Residence, SynchronousResource};
 pub use source::{AsSource, Block, MemoryResource, SourceRef};

@@ -16,6 +16,7 @@
 use crate::{
     order::{self, captured, is_capturing},
     pool::Pool,
+    resource::Residence,
     source::Block,
 };
 use cuhold_handles::{
@@ -24,10 +25,40 @@ use cuhold_handles::{
     scope::{self, Outcome, Undo},
 };
 
-/// The tag of a block that came from a pool that was named.
+/// The tag of a block that came from a pool of a device's memory that was named.
 const POOL: u64 = 0;
 /// The tag of a block that came from the device's current pool.
 const CURRENT: u64 = 1;
+/// The tag of a block of a pool of the host's memory.
+const HOST: u64 = 2;
+/// The tag of a block of a pool of managed memory.
+const MANAGED: u64 = 3;
+/// The tag of a block of a pool of the host's first NUMA node; the next nodes' follow.
+const HOST_NUMA: u64 = 16;
+
+/// The tag of a block of a pool of such memory.
+fn tag_of(residence: Residence) -> u64 {
+    match residence {
+        Residence::Device => POOL,
+        Residence::Host => HOST,
+        Residence::HostNuma(node) => HOST_NUMA.saturating_add(u64::from(node.unsigned_abs())),
+        Residence::Managed => MANAGED,
+    }
+}
+
+/// Where stream-ordered memory lies.
+#[cfg_attr(not(test), expect(dead_code, reason = "what buffers tell of themselves"))]
+pub(crate) fn residence(block: Block) -> Residence {
+    match block.tag {
+        HOST => Residence::Host,
+        MANAGED => Residence::Managed,
+        tag if tag >= HOST_NUMA => {
+            let node = tag.saturating_sub(HOST_NUMA);
+            i32::try_from(node).map_or(Residence::Host, Residence::HostNuma)
+        }
+        _ => Residence::Device,
+    }
+}
 
 /// What warnings call stream-ordered memory.
 pub(crate) fn memory_kind(block: Block) -> ObjectKind {
@@ -70,7 +101,9 @@ pub(crate) fn allocate(pool: Option<&Pool>, bytes: usize, stream: &Stream) -> Re
         make(driver.callable()?).map_err(|failure| driver.error(failure))
     };
     match made {
-        Ok(Some(ptr)) => Ok(Block { ptr, bytes, tag: if pool.is_some() { POOL } else { CURRENT } }),
+        Ok(Some(ptr)) => {
+            Ok(Block { ptr, bytes, tag: pool.map_or(CURRENT, |pool| tag_of(pool.residence())) })
+        }
         Ok(None) => Err(captured()),
         Err(error) => Err(explained(error, pool)),
     }
@@ -136,5 +169,21 @@ pub(crate) fn was_captured(stream: &Stream, outcome: &Outcome) -> Result<bool, F
             is_capturing(stream.driver().calls(), stream)
         }
         _ => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CURRENT, residence, tag_of};
+    use crate::{resource::Residence, source::Block};
+
+    #[test]
+    fn a_block_s_tag_tells_where_it_lies() {
+        let all =
+            [Residence::Device, Residence::Host, Residence::HostNuma(0), Residence::HostNuma(7)];
+        for place in all.into_iter().chain([Residence::Managed]) {
+            assert_eq!(residence(Block { tag: tag_of(place), ..Block::EMPTY }), place);
+        }
+        assert_eq!(residence(Block { tag: CURRENT, ..Block::EMPTY }), Residence::Device);
     }
 }

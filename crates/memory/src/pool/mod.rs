@@ -13,14 +13,19 @@
 #![expect(unsafe_code, reason = "calls the driver's pool functions")]
 
 mod attributes;
+mod peers;
+mod place;
 #[cfg(unix)]
 mod share;
 
+pub use attributes::{MemoryUsage, Reuse};
+pub use place::PoolPlace;
 #[cfg(unix)]
 pub use share::ImportedPool;
 
 use crate::{
     ordered,
+    resource::Residence,
     source::{Block, MemoryResource},
 };
 use cuhold_handles::{
@@ -37,13 +42,18 @@ use std::{fmt, ptr};
 pub(crate) struct PoolDeps {
     device: Device,
     max_bytes: Option<usize>,
+    place: PoolPlace,
     /// The default streams whose work must be done before the pool ends.
     users: Users,
 }
 
 impl PoolDeps {
     fn new(device: &Device, max_bytes: Option<usize>) -> Self {
-        Self { device: device.clone(), max_bytes, users: Users::default() }
+        Self::at(device, max_bytes, PoolPlace::Device)
+    }
+
+    fn at(device: &Device, max_bytes: Option<usize>, place: PoolPlace) -> Self {
+        Self { device: device.clone(), max_bytes, place, users: Users::default() }
     }
 }
 
@@ -80,7 +90,8 @@ unsafe impl Resource for PoolRes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// The most memory that the pool may hold, in bytes; the driver rounds it up. `None`: as much as its device has.
+    /// The most memory that the pool may hold, in bytes; the driver rounds it up. `None`: as much as its device has; for a
+    /// pool of the host's memory, and for 0, the driver's own limit.
     ///
     /// A pool without a maximum takes twice the device's memory of the process's address space: of such pools the 467th
     /// couldn't be made (measured, H200). The default takes half of that and is never in the way; a program with
@@ -91,6 +102,8 @@ pub struct PoolOptions {
     pub release_threshold_bytes: u64,
     /// Whether other processes can import it.
     pub shareable: bool,
+    /// Where its memory lies.
+    pub place: PoolPlace,
 }
 
 impl PoolOptions {
@@ -100,6 +113,15 @@ impl PoolOptions {
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Of memory of this place.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn place(mut self, place: PoolPlace) -> Self {
+        self.place = place;
         self
     }
 
@@ -146,13 +168,18 @@ impl PoolOptions {
 pub struct Pool(Handle<PoolRes>);
 
 impl Pool {
-    /// Makes a pool of the device's memory.
+    /// Makes a pool of the device's memory, or of another [place](PoolPlace) whose memory the device uses.
     ///
-    /// Calls `cuMemPoolCreate`; without a maximum `cuDeviceTotalMem`; with a release threshold `cuMemPoolSetAttribute`;
-    /// where that fails `cuMemPoolDestroy`.
+    /// Calls `cuMemPoolCreate`; for memory of the device without a maximum `cuDeviceTotalMem`, for memory of the host
+    /// `cuMemPoolSetAccess`, for managed memory `cuDeviceGetAttribute`; with a release threshold `cuMemPoolSetAttribute`;
+    /// where one of these fails `cuMemPoolDestroy`.
     ///
     /// # Errors
-    /// The calls' failures: `OUT_OF_MEMORY` also where the address space is used up, see [`PoolOptions::max_bytes`].
+    /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): options that the place doesn't have: a maximum of
+    ///   managed memory, sharing managed memory or host memory of no named node, managed memory of a device that can't use it
+    ///   while the host does, a node below 0;
+    /// - the calls' failures: `OUT_OF_MEMORY` also where the address space is used up, see [`PoolOptions::max_bytes`];
+    ///   `INVALID_VALUE` for a place that isn't there or that the driver is too old for.
     ///
     /// # Examples
     /// ```
@@ -168,16 +195,18 @@ impl Pool {
     pub fn new(device: &Device, options: PoolOptions) -> Result<Self> {
         let driver = device.driver();
         driver.check_callable()?;
+        place::check(device, options)?;
         let max_bytes = match options.max_bytes {
             Some(bytes) => bytes,
-            None => device.total_bytes()?,
+            None => place::default_max_bytes(device, options.place)?,
         };
         let raw = scope::neutral(
             driver,
             || made(device, max_bytes, options),
             |raw, error| unmade(driver, raw, error),
         )?;
-        let deps = PoolDeps::new(device, Some(max_bytes));
+        let max_bytes = Some(max_bytes).filter(|bytes| *bytes > 0);
+        let deps = PoolDeps::at(device, max_bytes, options.place);
         Ok(Self(Handle::own(raw, deps)))
     }
 
@@ -381,22 +410,17 @@ fn not_null(raw: CUmemoryPool) -> Result<CUmemoryPool> {
     if raw.is_null() { Err(Error::argument("the raw pool is null")) } else { Ok(raw) }
 }
 
-/// Creates a pool and sets its threshold.
+/// Creates a pool and sets it up.
 fn made(device: &Device, max_bytes: usize, options: PoolOptions) -> Result<CUmemoryPool> {
-    let threshold_bytes = options.release_threshold_bytes;
     let driver = device.driver();
-    let id = device.context().device();
     let properties = CUmemPoolProps {
-        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        allocType: options.place.kind(),
         handleTypes: if options.shareable {
             CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
         } else {
             CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE
         },
-        location: CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id },
-        },
+        location: options.place.location(device),
         win32SecurityAttributes: ptr::null_mut(),
         maxSize: max_bytes,
         usage: 0,
@@ -407,11 +431,7 @@ fn made(device: &Device, max_bytes: usize, options: PoolOptions) -> Result<CUmem
     // SAFETY: *pointers*: live locals.
     unsafe { driver.calls().cuMemPoolCreate(&raw mut raw, &raw const properties) }
         .map_err(|failure| driver.error(failure))?;
-    if threshold_bytes == 0 {
-        return Ok(raw);
-    }
-    let threshold = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-    match attributes::set(driver.calls(), raw, threshold, threshold_bytes) {
+    match place::set_up(driver.calls(), raw, device, options) {
         Ok(()) => Ok(raw),
         Err(failure) => Err(unmade(driver, raw, driver.error(failure))),
     }
@@ -460,6 +480,10 @@ unsafe impl MemoryResource for Pool {
 
     fn memory_kind(&self) -> ObjectKind {
         ObjectKind::PoolMemory
+    }
+
+    fn residence(&self) -> Residence {
+        Self::residence(self)
     }
 }
 

@@ -24,7 +24,11 @@ mod pending;
 #[cfg(test)]
 mod pool;
 #[cfg(test)]
+mod pool_place;
+#[cfg(test)]
 mod raw;
+#[cfg(test)]
+mod resource;
 #[cfg(test)]
 mod scenario;
 #[cfg(test)]

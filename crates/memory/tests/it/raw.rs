@@ -47,12 +47,21 @@ pub(crate) fn is_captured(stream: &Stream) -> bool {
 
 /// Ends a capture that went well, and its graph.
 pub(crate) fn end(stream: &Stream) {
-    let calls = stream.driver().calls();
+    destroy(stream.driver(), end_kept(stream));
+}
+
+/// Ends a capture that went well.
+pub(crate) fn end_kept(stream: &Stream) -> CUgraph {
     let mut graph = CUgraph::NULL;
     // SAFETY: *handles*: the stream is live; *pointers*: a live local.
-    unsafe { calls.cuStreamEndCapture(stream.raw(), &raw mut graph) }.unwrap();
-    // SAFETY: *handles*: given by the call above.
-    unsafe { calls.cuGraphDestroy(graph) }.unwrap();
+    unsafe { stream.driver().calls().cuStreamEndCapture(stream.raw(), &raw mut graph) }.unwrap();
+    graph
+}
+
+/// Ends a graph.
+pub(crate) fn destroy(driver: &Driver, graph: CUgraph) {
+    // SAFETY: *handles*: the caller's graph.
+    unsafe { driver.calls().cuGraphDestroy(graph) }.unwrap();
 }
 
 /// Another handle of the stream, which doesn't end it.

@@ -6,6 +6,7 @@ mod host;
 mod make;
 mod pending;
 mod pool;
+mod resource;
 
 use cuhold_testkit::Enrolled;
 
@@ -16,6 +17,7 @@ const ENROLLED: &[&[Enrolled]] = &[
     make::OPERATIONS,
     pending::OPERATIONS,
     pool::OPERATIONS,
+    resource::OPERATIONS,
 ];
 
 /// Operations that can't be enumerated, and why.

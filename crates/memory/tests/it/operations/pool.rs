@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "gives memory back to a pool by hand")]
 
-use cuhold_memory::{Buffer, ImportedPool, MemoryResource as _, Pool, PoolOptions};
+use cuhold_handles::Error;
+use cuhold_memory::{
+    Buffer, ImportedPool, MemoryResource as _, Pool, PoolOptions, PoolPlace, Reuse,
+};
 use cuhold_testkit::Run;
 
 fn pool(run: &Run<'_>) -> Pool {
@@ -11,7 +14,59 @@ fn pool(run: &Run<'_>) -> Pool {
 
 cuhold_testkit::enrol! {
     Pool::new |run| {
-        run.create(|| Pool::new(run.device(), PoolOptions::default().release_threshold_bytes(9)));
+        run.create(|| {
+            let on = |place| PoolOptions::default().release_threshold_bytes(9).place(place);
+            let of_device = Pool::new(run.device(), on(PoolPlace::Device))?;
+            let of_host = Pool::new(run.device(), on(PoolPlace::Host))?;
+            Ok::<_, Error>((of_device, of_host, Pool::new(run.device(), on(PoolPlace::Managed))?))
+        });
+    }
+
+    Pool::is_supported |run| {
+        run.repeat(|| Pool::is_supported(run.device()));
+    }
+
+    Pool::default_at |run| {
+        run.repeat(|| {
+            drop(Pool::default_at(run.device(), PoolPlace::Host)?);
+            Pool::default_at(run.device(), PoolPlace::Managed)
+        });
+    }
+
+    Pool::current_at |run| {
+        run.repeat(|| {
+            drop(Pool::current_at(run.device(), PoolPlace::Host)?);
+            Pool::current_at(run.device(), PoolPlace::Managed)
+        });
+    }
+
+    Pool::make_current |run| {
+        let of_device = pool(run);
+        let of_host = Pool::new(run.device(), PoolOptions::default().place(PoolPlace::Host)).unwrap();
+        run.repeat(|| {
+            of_device.make_current()?;
+            of_host.make_current()
+        });
+    }
+
+    Pool::usage |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.usage());
+    }
+
+    Pool::allows |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.allows(Reuse::Opportunistic));
+    }
+
+    Pool::allow |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.allow(Reuse::Opportunistic));
+    }
+
+    Pool::forbid |run| {
+        let pool = pool(run);
+        run.repeat(|| pool.forbid(Reuse::Opportunistic));
     }
 
     Pool::default_of |run| {

@@ -5,7 +5,7 @@
 //! change of the machine's speed meets all of them alike. Criterion shows each subject's distribution; the lines for
 //! `cargo xtask bench-report` hold minimum, median and maximum of the rounds.
 
-use criterion::{BenchmarkId, Criterion};
+use criterion::{BenchmarkId, Criterion, SamplingMode};
 use std::{
     env,
     fs::OpenOptions,
@@ -17,6 +17,8 @@ use std::{
 const ROUNDS: u32 = 21;
 /// How long one subject's block of a round should take.
 const BLOCK: Duration = Duration::from_millis(4);
+/// A bench of so few iterations in a row takes milliseconds for each.
+const SLOW: u64 = 16;
 /// The environment variable that names the file for the lines; without it none are written.
 const LINES: &str = "CUHOLD_BENCH_OUT";
 
@@ -62,6 +64,10 @@ pub fn compare(
 ) {
     lines(bench, iterations_max, &mut subjects);
     let mut group = criterion.benchmark_group(bench);
+    if iterations_max <= SLOW {
+        // A sample of each size would take minutes.
+        group.sampling_mode(SamplingMode::Flat);
+    }
     for index in 0..subjects.len() {
         let Some(name) = subjects.get(index).map(|subject| subject.name) else { continue };
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "the baseline is the raw driver")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that can't run ends")]
 
+mod copies;
 mod events;
 mod launch;
 mod memory;
@@ -48,6 +49,7 @@ fn all(criterion: &mut Criterion) {
     events::benches(criterion, &bed);
     launch::benches(criterion, &bed);
     memory::benches(criterion, &bed);
+    copies::benches(criterion, &bed);
 }
 
 criterion_group! {

@@ -1,4 +1,4 @@
-//! Memory: allocate and free, copy, fill, and staged copies of borrowed slices.
+//! Memory of the device: allocate and free, copy, fill, and another home stream.
 
 use crate::Bed;
 use criterion::Criterion;
@@ -10,7 +10,7 @@ const KIB: usize = 1024;
 pub(crate) fn benches(criterion: &mut Criterion, bed: &Bed) {
     allocate(criterion, bed);
     copy_and_fill(criterion, bed);
-    staged(criterion, bed);
+    moved(criterion, bed);
 }
 
 fn allocate(criterion: &mut Criterion, bed: &Bed) {
@@ -93,56 +93,39 @@ fn copy_and_fill(criterion: &mut Criterion, bed: &Bed) {
     bed.raw.cuStreamDestroy_v2(raw_stream);
 }
 
-/// A borrowed slice of 64 MiB to the device and back: staged here, by the driver's own pageable copy raw.
-fn staged(criterion: &mut Criterion, bed: &Bed) {
-    let len = 64 * KIB * KIB;
-    let stream = bed.device.new_stream().unwrap();
-    let raw_stream = bed.raw.new_stream();
-    let mut host = vec![1_u8; len];
-    let mut back = vec![0_u8; len];
-    let mut buffer = Buffer::<u8>::zeroed(&stream, len).unwrap();
-    let raw_buffer = Buffer::<u8>::zeroed(&stream, len).unwrap();
-    stream.synchronize().unwrap();
-    let pointer = raw_buffer.device_ptr();
-    let peer = bed.peer.as_ref().map(|peer| {
-        let stream = peer.context.new_stream().unwrap();
-        let device = stream.alloc_zeros::<u8>(len).unwrap();
-        (stream, device)
-    });
-    let (peer_stream, mut peer_device): (Option<_>, Option<_>) = peer.unzip();
-    let source: *const c_void = host.as_mut_ptr().cast();
+/// Another stream that waits for the former one: an event, made, recorded, waited for, ended.
+fn moved(criterion: &mut Criterion, bed: &Bed) {
+    let (one, two) = (bed.device.new_stream().unwrap(), bed.device.new_stream().unwrap());
+    let (raw_one, raw_two) = (bed.raw.new_stream(), bed.raw.new_stream());
+    let mut buffer = Buffer::<u8>::zeroed(&one, KIB).unwrap();
+    let peer = bed
+        .peer
+        .as_ref()
+        .map(|peer| (peer.context.new_stream().unwrap(), peer.context.new_stream().unwrap()));
+    let mut is_first = true;
     let mut subjects = vec![
         Subject::new("raw", || {
-            bed.raw.cuMemcpyHtoDAsync_v2(pointer, source, len, raw_stream);
-            bed.raw.cuStreamSynchronize(raw_stream);
+            let event = bed.raw.new_event();
+            bed.raw.cuEventRecord(event, raw_one);
+            bed.raw.cuStreamWaitEvent(raw_two, event, 0);
+            bed.raw.cuEventDestroy_v2(event);
+        })
+        .settle(|| bed.raw.cuStreamSynchronize(raw_two)),
+        Subject::new("cuhold", || {
+            is_first = !is_first;
+            buffer.move_to(if is_first { &one } else { &two }).unwrap();
+        })
+        .settle(|| {
+            one.synchronize().unwrap();
+            two.synchronize().unwrap();
         }),
-        Subject::new("cuhold", || buffer.write_slice(&host).unwrap()),
     ];
-    if let (Some(stream), Some(device)) = (&peer_stream, &mut peer_device) {
-        let host = &host;
-        subjects.push(Subject::new("cudarc", move || {
-            stream.memcpy_htod(host, device).unwrap();
-            stream.synchronize().unwrap();
-        }));
+    if let Some((one, two)) = &peer {
+        subjects.push(
+            Subject::new("cudarc", || two.join(one).unwrap()).settle(|| two.synchronize().unwrap()),
+        );
     }
-    compare(criterion, "write a slice of 64 MiB", 2, subjects);
-
-    let target: *mut c_void = back.as_mut_ptr().cast();
-    let mut mine = vec![0_u8; len];
-    let mut theirs = vec![0_u8; len];
-    let mut subjects = vec![
-        Subject::new("raw", || {
-            bed.raw.cuMemcpyDtoHAsync_v2(target, pointer, len, raw_stream);
-            bed.raw.cuStreamSynchronize(raw_stream);
-        }),
-        Subject::new("cuhold", || buffer.read_into(&mut mine).unwrap()),
-    ];
-    if let (Some(stream), Some(device)) = (&peer_stream, &peer_device) {
-        subjects.push(Subject::new("cudarc", || {
-            stream.memcpy_dtoh(device, &mut theirs).unwrap();
-            stream.synchronize().unwrap();
-        }));
-    }
-    compare(criterion, "read into a slice of 64 MiB", 2, subjects);
-    bed.raw.cuStreamDestroy_v2(raw_stream);
+    compare(criterion, "move a buffer to another stream", 500, subjects);
+    bed.raw.cuStreamDestroy_v2(raw_two);
+    bed.raw.cuStreamDestroy_v2(raw_one);
 }

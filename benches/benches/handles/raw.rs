@@ -64,6 +64,8 @@ raw! {
     cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
     cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
     cuMemsetD8Async(pointer: CUdeviceptr, value: c_uchar, bytes: usize, stream: CUstream);
+    cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
+    cuMemFreeHost(pointer: *mut c_void);
     cuCtxGetCurrent(context: *mut CUcontext);
     cuCtxSetCurrent(context: CUcontext);
 }
@@ -91,6 +93,13 @@ impl Raw {
         let mut event = CUevent::NULL;
         self.cuEventCreate(&raw mut event, CUevent_flags::CU_EVENT_DISABLE_TIMING.0);
         event
+    }
+
+    /// Page-locked memory of the host, to be freed with `cuMemFreeHost`.
+    pub(crate) fn new_host(&self, bytes: usize) -> *mut c_void {
+        let mut pointer = ptr::null_mut();
+        self.cuMemHostAlloc(&raw mut pointer, bytes, 0);
+        pointer
     }
 
     pub(crate) fn launch(&self, function: CUfunction, stream: CUstream) {

@@ -2,13 +2,15 @@
 
 use crate::Bed;
 use criterion::Criterion;
-use cuhold::{Buffer, Pool, driver_sys::ffi::*};
+use cuhold::{Buffer, Pool, SynchronousResource, driver_sys::ffi::*};
 use cuhold_benches::{Subject, compare};
+use std::sync::Arc;
 
 const KIB: usize = 1024;
 
 pub(crate) fn benches(criterion: &mut Criterion, bed: &Bed) {
     allocate(criterion, bed);
+    synchronous(criterion, bed);
     copy_and_fill(criterion, bed);
     moved(criterion, bed);
 }
@@ -46,6 +48,26 @@ fn allocate(criterion: &mut Criterion, bed: &Bed) {
     pool.set_release_threshold_bytes(0).unwrap();
     drop(kept);
     bed.raw.cuStreamDestroy_v2(raw_stream);
+}
+
+/// Memory that isn't allocated in stream order: ended here and now, as the raw call does.
+fn synchronous(criterion: &mut Criterion, bed: &Bed) {
+    let (resource, stream) = (
+        Arc::new(SynchronousResource::new(&bed.device)),
+        bed.device.new_stream().unwrap(),
+    );
+    let subjects = vec![
+        Subject::new("raw", || {
+            let mut pointer = 0;
+            bed.raw.cuMemAlloc_v2(&raw mut pointer, KIB * KIB);
+            bed.raw.cuMemFree_v2(pointer);
+        }),
+        Subject::new("cuhold", || {
+            let buffer = Buffer::<u8>::uninit_in(&resource, &stream, KIB * KIB).unwrap();
+            buffer.close().unwrap();
+        }),
+    ];
+    compare(criterion, "allocate + free 1 MiB without a pool", 200, subjects);
 }
 
 fn copy_and_fill(criterion: &mut Criterion, bed: &Bed) {

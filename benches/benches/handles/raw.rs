@@ -64,6 +64,8 @@ raw! {
     cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
     cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
     cuMemsetD8Async(pointer: CUdeviceptr, value: c_uchar, bytes: usize, stream: CUstream);
+    cuMemAlloc_v2(pointer: *mut CUdeviceptr, bytes: usize);
+    cuMemFree_v2(pointer: CUdeviceptr);
     cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
     cuMemFreeHost(pointer: *mut c_void);
     cuCtxGetCurrent(context: *mut CUcontext);

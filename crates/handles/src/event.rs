@@ -18,30 +18,23 @@ use std::{fmt, sync::atomic::Ordering};
 #[derive(Debug)]
 pub(crate) struct EventRes;
 
-/// What an event refers to, and which kind of event it is.
-#[derive(Debug)]
-pub(crate) struct EventDeps {
-    pub(crate) context: Context,
-    pub(crate) kind: ObjectKind,
-}
-
 // SAFETY: *ends*: `cuEventDestroy`. *Dependencies*: an event refers to its context.
 unsafe impl Resource for EventRes {
     type Raw = CUevent;
-    type Deps = EventDeps;
+    type Deps = Context;
     const KIND: ObjectKind = ObjectKind::Event;
     const DESTROY: Option<Call> = Some(Call::cuEventDestroy_v2);
 
-    fn driver(deps: &EventDeps) -> &Driver {
-        deps.context.driver()
+    fn driver(context: &Context) -> &Driver {
+        context.driver()
     }
-    fn context(deps: &EventDeps) -> CUcontext {
-        deps.context.as_raw()
+    fn context(context: &Context) -> CUcontext {
+        context.as_raw()
     }
-    fn kind(deps: &EventDeps) -> ObjectKind {
-        deps.kind
+    fn kind(_: &Context, state: u32) -> ObjectKind {
+        kind_of(state)
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: CUevent, _: &EventDeps) -> Result<(), Failure> {
+    unsafe fn destroy(calls: Calls<'_>, raw: CUevent, _: &Context) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuEventDestroy_v2(raw) }
     }
@@ -51,6 +44,20 @@ unsafe impl Resource for EventRes {
 const EXPOSED: u32 = 1;
 /// Bit of the state word: the event was made by others, so that only the driver knows of which kind it is.
 const RAW: u32 = 2;
+/// Bits of the state word, of which one at most is set: the kind of an event that isn't an ordinary one.
+const BLOCKING: u32 = 4;
+const INTERPROCESS: u32 = 8;
+const IMPORTED: u32 = 16;
+
+/// The kind that the state word tells.
+fn kind_of(state: u32) -> ObjectKind {
+    match state & (BLOCKING | INTERPROCESS | IMPORTED) {
+        BLOCKING => ObjectKind::BlockingEvent,
+        INTERPROCESS => ObjectKind::InterprocessEvent,
+        IMPORTED => ObjectKind::ImportedEvent,
+        _ => ObjectKind::Event,
+    }
+}
 
 /// How an event is made. The default has no timing, which is cheaper, and spins in [`Event::synchronize`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -90,11 +97,12 @@ impl EventOptions {
         Self { interprocess: true, ..Self::default() }
     }
 
-    fn kind(self) -> ObjectKind {
+    /// The bit of the state word for the kind.
+    fn bit(self) -> u32 {
         match (self.interprocess, self.blocking_sync) {
-            (true, _) => ObjectKind::InterprocessEvent,
-            (false, true) => ObjectKind::BlockingEvent,
-            (false, false) => ObjectKind::Event,
+            (true, _) => INTERPROCESS,
+            (false, true) => BLOCKING,
+            (false, false) => 0,
         }
     }
 
@@ -138,14 +146,14 @@ impl Event {
         if options.timing && options.interprocess {
             return Err(Error::argument("options: an event between processes has no timing"));
         }
-        let make = |calls: Calls<'_>, _: &EventDeps| {
+        let make = |calls: Calls<'_>, _: &Context| {
             let mut raw = CUevent::NULL;
             // SAFETY: *pointers*: `raw` is a live local.
             unsafe { calls.cuEventCreate(&raw mut raw, options.flags()) }?;
             Ok(raw)
         };
-        let deps = EventDeps { context: context.clone(), kind: options.kind() };
-        Ok(Self(Handle::create(Call::cuEventCreate, deps, make)?))
+        let handle = Handle::create(Call::cuEventCreate, context.clone(), make)?;
+        Ok(Self::of_kind(handle, options.bit()))
     }
 
     /// Takes over an event that the caller created.
@@ -158,7 +166,7 @@ impl Event {
     /// # Safety
     /// `raw` is a live event of this context that nobody else ends.
     pub unsafe fn from_raw(context: &Context, raw: CUevent) -> Result<Self> {
-        Ok(Self::exposed(Handle::own(not_null(raw, "event")?, plain(context))))
+        Ok(Self::exposed(Handle::own(not_null(raw, "event")?, context.clone())))
     }
 
     /// Refers to an event that somebody else ends; `owner` is kept alive as long.
@@ -175,13 +183,31 @@ impl Event {
         raw: CUevent,
         owner: Option<Owner>,
     ) -> Result<Self> {
-        Ok(Self::exposed(Handle::borrow(not_null(raw, "event")?, plain(context), owner)))
+        Ok(Self::exposed(Handle::borrow(not_null(raw, "event")?, context.clone(), owner)))
     }
 
     fn exposed(handle: Handle<EventRes>) -> Self {
         let event = Self(handle);
         event.0.state().fetch_or(EXPOSED | RAW, Ordering::Relaxed);
         event
+    }
+
+    /// A new event, which nobody has yet, of the kind with this bit.
+    fn of_kind(handle: Handle<EventRes>, bit: u32) -> Self {
+        if bit != 0 {
+            handle.state().fetch_or(bit, Ordering::Relaxed);
+        }
+        Self(handle)
+    }
+
+    /// An event that another process has made.
+    pub(crate) fn imported(handle: Handle<EventRes>) -> Self {
+        Self::of_kind(handle, IMPORTED)
+    }
+
+    /// What warnings call it.
+    pub(crate) fn kind(&self) -> ObjectKind {
+        kind_of(self.0.state().load(Ordering::Relaxed))
     }
 
     /// Whether the event was made by others.
@@ -230,7 +256,7 @@ impl Event {
     /// Calls nothing.
     #[must_use]
     pub fn context(&self) -> &Context {
-        &self.0.deps().context
+        self.0.deps()
     }
 
     /// Whether the work marked by the last record is done; also true for an event that was never recorded.
@@ -309,11 +335,6 @@ impl Event {
     pub fn into_raw(self) -> Result<CUevent, Self> {
         self.0.into_raw().map_err(Self)
     }
-}
-
-/// What a raw event refers to.
-fn plain(context: &Context) -> EventDeps {
-    EventDeps { context: context.clone(), kind: ObjectKind::Event }
 }
 
 impl fmt::Debug for Event {

@@ -10,7 +10,7 @@
 use crate::{
     context::Context,
     error::{Error, Result},
-    event::{Event, EventDeps},
+    event::Event,
     object::ObjectKind,
     resource::Handle,
     scope,
@@ -93,7 +93,7 @@ impl Event {
     /// ```
     #[doc(alias = "cuIpcGetEventHandle")]
     pub fn export(&self) -> Result<ExportedEvent> {
-        let kind = self.0.deps().kind;
+        let kind = self.kind();
         // Which kind a raw event is, only the driver knows.
         let is_refused = match kind {
             ObjectKind::InterprocessEvent => false,
@@ -125,14 +125,14 @@ impl Event {
     pub fn import(context: &Context, handle: EventHandle) -> Result<Self> {
         let raw_handle =
             CUipcEventHandle { reserved: handle.0.map(|byte| c_char::from_ne_bytes([byte])) };
-        let make = |calls: Calls<'_>, _: &EventDeps| {
+        let make = |calls: Calls<'_>, _: &Context| {
             let mut raw = CUevent::NULL;
             // SAFETY: *pointers*: `raw` is a live local.
             unsafe { calls.cuIpcOpenEventHandle(&raw mut raw, raw_handle) }?;
             Ok(raw)
         };
-        let deps = EventDeps { context: context.clone(), kind: ObjectKind::ImportedEvent };
-        Ok(Self(Handle::create(Call::cuIpcOpenEventHandle, deps, make)?))
+        let handle = Handle::create(Call::cuIpcOpenEventHandle, context.clone(), make)?;
+        Ok(Self::imported(handle))
     }
 }
 

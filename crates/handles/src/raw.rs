@@ -74,9 +74,9 @@ pub unsafe trait Resource: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// What it is called where its type has objects of several kinds.
+    /// What it is called where its type has objects of several kinds, which the word of state may tell.
     #[must_use]
-    fn kind(_: &Self::Deps) -> ObjectKind {
+    fn kind(_: &Self::Deps, _state: u32) -> ObjectKind {
         Self::KIND
     }
 

@@ -99,7 +99,8 @@ impl<R: Resource> Block<R> {
     }
 
     fn object(&self) -> Object {
-        Object { kind: R::kind(&self.deps), raw: self.raw.addr(), id: self.id }
+        let state = self.state.load(Ordering::Relaxed);
+        Object { kind: R::kind(&self.deps, state), raw: self.raw.addr(), id: self.id }
     }
 
     /// The call that is to end the object, if there is one to make.

@@ -184,8 +184,7 @@ fn exact_counts_of_the_bytes_behind_a_stream_and_an_event() {
         let mut made = (None, None);
         assert_eq!(bytes(|| made.0 = Some(device.new_stream().unwrap())), 64);
         let options = EventOptions::default();
-        // A word more, for which kind of event it is.
-        assert_eq!(bytes(|| made.1 = Some(device.new_event(options).unwrap())), 72);
+        assert_eq!(bytes(|| made.1 = Some(device.new_event(options).unwrap())), 64);
         assert_eq!(size_of_val(&made), 2 * size_of::<usize>(), "a handle is one word");
     });
 }

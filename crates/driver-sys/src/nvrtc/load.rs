@@ -6,117 +6,16 @@
     reason = "the methods carry NVRTC's names, so that a name is written once"
 )]
 
-use core::{
-    ffi::{c_char, c_int, c_void},
-    fmt,
-};
-use std::path::{Path, PathBuf};
+use core::ffi::{c_char, c_int, c_void};
+use std::path::PathBuf;
 
 use super::{NvrtcApi, NvrtcCall, nvrtcFlowCallback, nvrtcProgram, nvrtcResult};
-use crate::{
-    Version,
-    compiler::{Library, not_a_folder},
-    load::{Attempt, LoadError, Opened, Reason, Sought},
-};
+use crate::{Version, compiler::Library, load::Sought};
 
-/// NVRTC as it is installed on this machine.
-///
-/// It may be loaded any number of times. Like a driver it is never unloaded.
-pub struct Libnvrtc {
-    table: Table,
-    version: Version,
-    path: PathBuf,
-}
-
-impl Libnvrtc {
-    /// Loads NVRTC from where it is usually installed, or from what `CUHOLD_NVRTC` names: a file or a folder.
-    ///
-    /// Calls `nvrtcVersion`.
-    ///
-    /// # Errors
-    /// What was tried, each with its reason, if none of it is NVRTC.
-    pub fn load() -> Result<Self, LoadError> {
-        // SAFETY: these names are NVRTC's; who sets the variables or the search path decides what code the process runs,
-        // as with any library that is loaded by name.
-        LIBRARY.find(|asked| unsafe { Self::open(asked) })
-    }
-
-    /// Loads NVRTC from this file, or from this folder, and from nowhere else.
-    ///
-    /// Calls `nvrtcVersion`.
-    ///
-    /// # Errors
-    /// What was tried, with the reason, if it isn't NVRTC.
-    ///
-    /// # Safety
-    /// - *code*: the library's constructors and destructors are sound to run in this process;
-    /// - *NVRTC's symbols*: what it exports under NVRTC's names is what NVRTC declares under them, and keeps
-    ///   [`NvrtcApi`]'s promises: *written*, *no unwinding*, *any thread*.
-    pub unsafe fn load_from(path: &Path) -> Result<Self, LoadError> {
-        // SAFETY: *code*, *NVRTC's symbols*: the caller's promise.
-        LIBRARY.at(path, |asked| unsafe { Self::open(asked) })
-    }
-
-    /// Whether this NVRTC has the function.
-    #[must_use]
-    pub fn has(&self, call: NvrtcCall) -> bool {
-        self.table.has(call)
-    }
-
+crate::compiler::loader! {
+    Libnvrtc, "NVRTC", "CUHOLD_NVRTC", nvrtcVersion, NvrtcApi, NvrtcCall,
     /// The CUDA version of this NVRTC. As CUDA documents it, PTX needs a driver of at least this version, and code for a named
     /// architecture runs on any driver of the same major version.
-    #[must_use]
-    pub fn version(&self) -> Version {
-        self.version
-    }
-
-    /// The file of the library, or the name under which it was loaded where the system doesn't tell.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The file that must lie beside the library, or on the search path, for anything to be compiled.
-    #[must_use]
-    pub fn builtins(&self) -> PathBuf {
-        let (major, minor) = (self.version.0 / 1000, self.version.0 % 1000 / 10);
-        let name = if cfg!(windows) {
-            format!("nvrtc-builtins64_{major}{minor}.dll")
-        } else {
-            format!("libnvrtc-builtins.so.{major}.{minor}")
-        };
-        self.path.with_file_name(name)
-    }
-
-    /// # Safety
-    /// As [`load_from`](Self::load_from).
-    unsafe fn open(asked: &Path) -> Result<Self, Attempt> {
-        const VERSION: &str = NvrtcCall::nvrtcVersion.name();
-        not_a_folder(asked)?;
-        // SAFETY: *code*: the caller's promise.
-        let library = unsafe { Opened::open(asked) }?;
-        let Some(version) = library.symbol(VERSION) else {
-            return Err(library.refuse(None, Reason::Lacks(VERSION)));
-        };
-        // SAFETY: *NVRTC's symbols*: the caller's promise. A table that is dropped below is dropped before the library
-        // is closed, one that is returned keeps it open.
-        let table = unsafe { Table::new(&library) };
-        match table.version() {
-            Err(status) => {
-                Err(library.refuse(Some(version), Reason::NoVersion(VERSION, status.to_string())))
-            }
-            Ok(number) => Ok(Self { table, version: number, path: library.keep(version) }),
-        }
-    }
-}
-
-impl fmt::Debug for Libnvrtc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Libnvrtc")
-            .field("path", &self.path)
-            .field("version", &self.version)
-            .finish_non_exhaustive()
-    }
 }
 
 crate::for_each_nvrtc_function! { crate::compiler::table, { Libnvrtc NvrtcApi NvrtcCall nvrtcResult nvrtcGetErrorString } }
@@ -132,6 +31,18 @@ impl Table {
 }
 
 impl Libnvrtc {
+    /// The file that must lie beside the library, or on the search path, for anything to be compiled.
+    #[must_use]
+    pub fn builtins(&self) -> PathBuf {
+        let (major, minor) = (self.version.0 / 1000, self.version.0 % 1000 / 10);
+        let name = if cfg!(windows) {
+            format!("nvrtc-builtins64_{major}{minor}.dll")
+        } else {
+            format!("libnvrtc-builtins.so.{major}.{minor}")
+        };
+        self.path.with_file_name(name)
+    }
+
     fn cause(&self, status: nvrtcResult) -> Option<String> {
         let file = self.builtins();
         if status != nvrtcResult::BUILTIN_OPERATION_FAILURE || file.is_file() {

@@ -6,104 +6,14 @@
     reason = "the methods carry NVVM's names, so that a name is written once"
 )]
 
-use core::{
-    ffi::{c_char, c_int},
-    fmt,
-};
-use std::path::{Path, PathBuf};
+use core::ffi::{c_char, c_int};
 
 use super::{NvvmApi, NvvmCall, nvvmProgram, nvvmResult};
-use crate::{
-    Version,
-    compiler::{Library, not_a_folder},
-    load::{Attempt, LoadError, Opened, Reason, Sought},
-};
+use crate::{Version, compiler::Library, load::Sought};
 
-/// NVVM as it is installed on this machine.
-///
-/// It may be loaded any number of times. Like a driver it is never unloaded.
-pub struct Libnvvm {
-    table: Table,
-    version: Version,
-    path: PathBuf,
-}
-
-impl Libnvvm {
-    /// Loads NVVM from where it is usually installed, or from what `CUHOLD_NVVM` names: a file or a folder.
-    ///
-    /// Calls `nvvmVersion`.
-    ///
-    /// # Errors
-    /// What was tried, each with its reason, if none of it is NVVM.
-    pub fn load() -> Result<Self, LoadError> {
-        // SAFETY: these names are NVVM's; who sets the variables or the search path decides what code the process runs,
-        // as with any library that is loaded by name.
-        LIBRARY.find(|asked| unsafe { Self::open(asked) })
-    }
-
-    /// Loads NVVM from this file, or from this folder, and from nowhere else.
-    ///
-    /// Calls `nvvmVersion`.
-    ///
-    /// # Errors
-    /// What was tried, with the reason, if it isn't NVVM.
-    ///
-    /// # Safety
-    /// - *code*: the library's constructors and destructors are sound to run in this process;
-    /// - *NVVM's symbols*: what it exports under NVVM's names is what NVVM declares under them, and keeps
-    ///   [`NvvmApi`]'s promises: *written*, *no unwinding*, *any thread*.
-    pub unsafe fn load_from(path: &Path) -> Result<Self, LoadError> {
-        // SAFETY: *code*, *NVVM's symbols*: the caller's promise.
-        LIBRARY.at(path, |asked| unsafe { Self::open(asked) })
-    }
-
-    /// Whether this NVVM has the function.
-    #[must_use]
-    pub fn has(&self, call: NvvmCall) -> bool {
-        self.table.has(call)
-    }
-
+crate::compiler::loader! {
+    Libnvvm, "NVVM", "CUHOLD_NVVM", nvvmVersion, NvvmApi, NvvmCall,
     /// The version of NVVM's own interface, which isn't CUDA's: 2.0 is `Version(2000)`.
-    #[must_use]
-    pub fn version(&self) -> Version {
-        self.version
-    }
-
-    /// The file of the library, or the name under which it was loaded where the system doesn't tell.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// # Safety
-    /// As [`load_from`](Self::load_from).
-    unsafe fn open(asked: &Path) -> Result<Self, Attempt> {
-        const VERSION: &str = NvvmCall::nvvmVersion.name();
-        not_a_folder(asked)?;
-        // SAFETY: *code*: the caller's promise.
-        let library = unsafe { Opened::open(asked) }?;
-        let Some(version) = library.symbol(VERSION) else {
-            return Err(library.refuse(None, Reason::Lacks(VERSION)));
-        };
-        // SAFETY: *NVVM's symbols*: the caller's promise. A table that is dropped below is dropped before the library
-        // is closed, one that is returned keeps it open.
-        let table = unsafe { Table::new(&library) };
-        match table.version() {
-            Err(status) => {
-                Err(library.refuse(Some(version), Reason::NoVersion(VERSION, status.to_string())))
-            }
-            Ok(number) => Ok(Self { table, version: number, path: library.keep(version) }),
-        }
-    }
-}
-
-impl fmt::Debug for Libnvvm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Libnvvm")
-            .field("path", &self.path)
-            .field("version", &self.version)
-            .finish_non_exhaustive()
-    }
 }
 
 crate::for_each_nvvm_function! { crate::compiler::table, { Libnvvm NvvmApi NvvmCall nvvmResult nvvmGetErrorString } }

@@ -2,14 +2,14 @@
 
 #![expect(unsafe_code, reason = "takes raw addresses")]
 
-use super::{MemoryDeps, Users, kernel_arguments};
+use super::{MemoryDeps, Users, kernel_arguments, sized_forms};
 use crate::{
     context::Context,
     driver::Driver,
     error::{Refused, Result},
     object::ObjectKind,
     resource::{Closed, Owned, Owner, Resource, not_null},
-    stream::{AsStream, StreamRef},
+    stream::AsStream,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use std::fmt;
@@ -100,29 +100,6 @@ impl BorrowedMemory {
         self.0.driver()
     }
 
-    /// Its size in bytes, as it was said.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.0.deps().bytes
-    }
-
-    /// The context.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn context(&self) -> &Context {
-        &self.0.deps().context
-    }
-
-    /// The address for a call of ours.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn device_ptr(&self) -> CUdeviceptr {
-        self.0.raw()
-    }
-
     /// Tells that work which was queued on this stream uses the memory, so that the owner outlives that work. To be called
     /// after the work was queued.
     ///
@@ -133,11 +110,6 @@ impl BorrowedMemory {
     /// A stream of another driver; the calls' failures, after which the owner is leaked.
     pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
         self.used_by(stream.as_stream())
-    }
-
-    fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
-        self.driver().check_same(stream.driver(), "stream")?;
-        self.0.deps().users.used_on(stream, None)
     }
 
     /// Lets go of the owner here and now, once the users are done.
@@ -158,6 +130,7 @@ impl fmt::Debug for BorrowedMemory {
     }
 }
 
+sized_forms! { BorrowedMemory, end_waits_for_own_context: false }
 kernel_arguments! { BorrowedMemory }
 
 const _: () = {

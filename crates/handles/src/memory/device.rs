@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls the driver's memory functions")]
 
-use super::{MemoryDeps, MemoryHandle, Users, kernel_arguments};
+use super::{MemoryDeps, MemoryHandle, Users, kernel_arguments, sized_forms};
 use crate::{
     context::Context,
     driver::Driver,
@@ -10,7 +10,7 @@ use crate::{
     object::ObjectKind,
     resource::{Closed, Owned, Resource},
     scope,
-    stream::{AsStream, StreamRef},
+    stream::AsStream,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 
@@ -81,29 +81,6 @@ impl DeviceMemory {
         Ok(Self(Owned::create(Call::cuMemAlloc_v2, MemoryDeps::new(context, bytes)?, make)?))
     }
 
-    /// Its size in bytes.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.0.deps().bytes
-    }
-
-    /// The context.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn context(&self) -> &Context {
-        &self.0.deps().context
-    }
-
-    /// The address for a call of ours.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn device_ptr(&self) -> CUdeviceptr {
-        self.0.raw()
-    }
-
     /// Tells that work which was queued on this stream uses the memory, so that its end waits for that work. Streams of
     /// its own context need not be told. To be called after the work was queued.
     ///
@@ -114,12 +91,6 @@ impl DeviceMemory {
     /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.
     pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
         self.used_by(stream.as_stream())
-    }
-
-    fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
-        self.driver().check_same(stream.driver(), "stream")?;
-        let deps = self.0.deps();
-        deps.users.used_on(stream, Some(&deps.context))
     }
 
     /// A handle by which other processes open the memory, which must stay alive while any of them has it open.
@@ -156,6 +127,7 @@ forms! {
     (context: &Context, bytes: usize) => MemoryDeps::new(context, bytes)?
 }
 
+sized_forms! { DeviceMemory, end_waits_for_own_context: true }
 kernel_arguments! { DeviceMemory }
 
 const _: () = {

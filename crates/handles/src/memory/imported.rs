@@ -2,14 +2,14 @@
 
 #![expect(unsafe_code, reason = "calls the driver's memory functions")]
 
-use super::{MemoryDeps, Users, kernel_arguments};
+use super::{MemoryDeps, Users, kernel_arguments, sized_forms};
 use crate::{
     context::Context,
     driver::Driver,
     error::{Refused, Result},
     object::ObjectKind,
     resource::{Closed, Owned, Resource},
-    stream::{AsStream, StreamRef},
+    stream::AsStream,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 
@@ -120,29 +120,6 @@ impl ImportedMemory {
         Ok(Self(Owned::create(Call::cuIpcOpenMemHandle_v2, deps, make)?))
     }
 
-    /// Its size in bytes, as it was said when it was opened.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.0.deps().bytes
-    }
-
-    /// The context that it is open in.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn context(&self) -> &Context {
-        &self.0.deps().context
-    }
-
-    /// The address for a call of ours.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn device_ptr(&self) -> CUdeviceptr {
-        self.0.raw()
-    }
-
     /// Tells that work which was queued on this stream uses the memory, so that its end waits for that work. To be called
     /// after the work was queued.
     ///
@@ -153,11 +130,6 @@ impl ImportedMemory {
     /// A stream of another driver; the calls' failures, after which the memory stays open for good.
     pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
         self.used_by(stream.as_stream())
-    }
-
-    fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
-        self.driver().check_same(stream.driver(), "stream")?;
-        self.0.deps().users.used_on(stream, None)
     }
 
     /// Closes the memory here and now, once its users are done.
@@ -178,6 +150,7 @@ forms! {
     (context: &Context, bytes: usize) => MemoryDeps::new(context, bytes)?
 }
 
+sized_forms! { ImportedMemory, end_waits_for_own_context: false }
 kernel_arguments! { ImportedMemory }
 
 const _: () = {

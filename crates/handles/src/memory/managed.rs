@@ -2,14 +2,14 @@
 
 #![expect(unsafe_code, reason = "calls the driver's memory functions")]
 
-use super::{MemoryDeps, Users, kernel_arguments};
+use super::{MemoryDeps, Users, kernel_arguments, sized_forms};
 use crate::{
     context::Context,
     driver::Driver,
     error::{Refused, Result},
     object::ObjectKind,
     resource::{Closed, Owned, Resource},
-    stream::{AsStream, StreamRef},
+    stream::AsStream,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 
@@ -99,22 +99,6 @@ impl ManagedMemory {
         Ok(Self(Owned::create(Call::cuMemAllocManaged, MemoryDeps::new(context, bytes)?, make)?))
     }
 
-    /// Its size in bytes.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.0.deps().bytes
-    }
-
-    /// The context.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn context(&self) -> &Context {
-        &self.0.deps().context
-    }
-
     /// The address on the host, which is the same. What may be done with it while work on a GPU uses the memory is the
     /// caller's to know.
     ///
@@ -122,13 +106,6 @@ impl ManagedMemory {
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         std::ptr::with_exposed_provenance_mut(usize::try_from(self.0.raw()).unwrap_or_default())
-    }
-
-    /// The address for a call of ours.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn device_ptr(&self) -> CUdeviceptr {
-        self.0.raw()
     }
 
     /// Tells that work which was queued on this stream uses the memory, so that its end waits for that work. Streams of
@@ -141,12 +118,6 @@ impl ManagedMemory {
     /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.
     pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
         self.used_by(stream.as_stream())
-    }
-
-    fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
-        self.driver().check_same(stream.driver(), "stream")?;
-        let deps = self.0.deps();
-        deps.users.used_on(stream, Some(&deps.context))
     }
 
     /// Frees the memory here and now. Waits for all work of its context, and for users in other contexts.
@@ -167,6 +138,7 @@ forms! {
     (context: &Context, bytes: usize) => MemoryDeps::new(context, bytes)?
 }
 
+sized_forms! { ManagedMemory, end_waits_for_own_context: true }
 kernel_arguments! { ManagedMemory }
 
 const _: () = {

@@ -59,6 +59,45 @@ fn some(bytes: usize) -> Result<usize> {
     if bytes == 0 { Err(Error::argument("bytes: 0, and at least 1 is needed")) } else { Ok(bytes) }
 }
 
+/// What memory with a size, a context and users has in common, and what makes no call of its own: written in each type's
+/// file is [`Users`]' `used_on`, which does. Whether its end waits for its own context, so that streams of that need not be
+/// told, is said by the type.
+macro_rules! sized_forms {
+    ($Type:ident, end_waits_for_own_context: $waits:literal) => {
+        impl $Type {
+            /// Its size in bytes, as it was given when it was made.
+            ///
+            /// Calls nothing.
+            #[must_use]
+            pub fn bytes(&self) -> usize {
+                self.0.deps().bytes
+            }
+
+            /// The context.
+            ///
+            /// Calls nothing.
+            #[must_use]
+            pub fn context(&self) -> &crate::Context {
+                &self.0.deps().context
+            }
+
+            /// The address for a call of ours.
+            #[doc(hidden)]
+            #[must_use]
+            pub fn device_ptr(&self) -> cuhold_driver_sys::ffi::CUdeviceptr {
+                self.0.raw()
+            }
+
+            fn used_by(&self, stream: crate::StreamRef<'_>) -> crate::Result<()> {
+                self.driver().check_same(stream.driver(), "stream")?;
+                let deps = self.0.deps();
+                deps.users.used_on(stream, $waits.then_some(&deps.context))
+            }
+        }
+    };
+}
+use sized_forms;
+
 /// How a kernel receives memory: as its address, and the launch's stream becomes one of its users.
 macro_rules! kernel_arguments {
     ($($Type:ident),+ $(,)?) => { $(

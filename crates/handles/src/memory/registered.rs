@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls the driver's memory functions with host memory")]
 
-use super::{Users, some};
+use super::{Users, kernel_arguments, sized_forms, some};
 use crate::{
     context::Context,
     driver::Driver,
@@ -10,7 +10,7 @@ use crate::{
     object::{Object, ObjectKind},
     report::{CudaWarning, Fate, foreign},
     resource::{Closed, Owned, Owner, Resource},
-    stream::{AsStream, StreamRef},
+    stream::AsStream,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*, mutant};
 use std::{
@@ -259,35 +259,12 @@ impl RegisteredMemory {
         host_ptr(self.0.raw())
     }
 
-    /// Its size in bytes.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.0.deps().bytes
-    }
-
-    /// The context.
-    ///
-    /// Calls nothing.
-    #[must_use]
-    pub fn context(&self) -> &Context {
-        &self.0.deps().context
-    }
-
     /// The driver.
     ///
     /// Calls nothing.
     #[must_use]
     pub fn driver(&self) -> &Driver {
         self.0.driver()
-    }
-
-    /// The address for a call of ours.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn device_ptr(&self) -> CUdeviceptr {
-        self.0.raw()
     }
 
     /// Tells that work which was queued on this stream uses the memory, so that its end waits for that work. Streams of
@@ -300,12 +277,6 @@ impl RegisteredMemory {
     /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.
     pub fn used_on(&self, stream: &impl AsStream) -> Result<()> {
         self.used_by(stream.as_stream())
-    }
-
-    fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
-        self.driver().check_same(stream.driver(), "stream")?;
-        let deps = self.0.deps();
-        deps.users.used_on(stream, Some(&deps.context))
     }
 
     /// Unregisters the memory here and now and drops its owner. Waits for all work of its context, and for users in other
@@ -339,7 +310,8 @@ impl fmt::Debug for RegisteredMemory {
     }
 }
 
-super::kernel_arguments! { RegisteredMemory }
+sized_forms! { RegisteredMemory, end_waits_for_own_context: true }
+kernel_arguments! { RegisteredMemory }
 
 const _: () = {
     const fn shared<T: Send + Sync>() {}

@@ -52,10 +52,8 @@ fn allocate(criterion: &mut Criterion, bed: &Bed) {
 
 /// Memory that isn't allocated in stream order: ended here and now, as the raw call does.
 fn synchronous(criterion: &mut Criterion, bed: &Bed) {
-    let (resource, stream) = (
-        Arc::new(SynchronousResource::new(&bed.device)),
-        bed.device.new_stream().unwrap(),
-    );
+    let (resource, stream) =
+        (Arc::new(SynchronousResource::new(&bed.device)), bed.device.new_stream().unwrap());
     let subjects = vec![
         Subject::new("raw", || {
             let mut pointer = 0;

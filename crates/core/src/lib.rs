@@ -62,8 +62,9 @@ pub use cuhold_handles::{
 pub use cuhold_memory::ImportedPool;
 #[doc(inline)]
 pub use cuhold_memory::{
-    AsSource, Block, Buffer, BufferView, BufferViewMut, HostBuffer, HostSource, HostTarget,
-    MemoryResource, Pending, Pool, PoolOptions, SourceRef, bytemuck,
+    AsSource, Block, Buffer, BufferView, BufferViewMut, GraphMemory, GraphResource, HostBuffer,
+    HostSource, HostTarget, ManagedResource, MemoryResource, MemoryUsage, Pending, Pool,
+    PoolOptions, PoolPlace, Residence, Reuse, SourceRef, SynchronousResource, bytemuck,
 };
 
 /// The first program, as it stands in the README: compiled with the documentation tests.

@@ -18,6 +18,8 @@ mod host;
 #[cfg(test)]
 mod launch;
 #[cfg(test)]
+mod matrix;
+#[cfg(test)]
 mod operations;
 #[cfg(test)]
 mod pending;

@@ -85,3 +85,14 @@ pub(crate) fn blocking(context: &Context) -> Stream {
 pub(crate) fn handle(stream: &Stream) -> CUstream {
     stream.raw()
 }
+
+/// Ends a capture whether it went well or not, and its graph if there is one.
+pub(crate) fn end_anyhow(stream: &Stream) {
+    let mut graph = CUgraph::NULL;
+    // SAFETY: *handles*: the stream is live; *pointers*: a live local.
+    let ended = unsafe { stream.driver().calls().cuStreamEndCapture(stream.raw(), &raw mut graph) };
+    assert_eq!(ended.is_ok(), !graph.is_null());
+    if ended.is_ok() {
+        destroy(stream.driver(), graph);
+    }
+}

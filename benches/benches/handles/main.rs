@@ -12,6 +12,7 @@ mod launch;
 mod memory;
 mod peer;
 mod raw;
+mod staging;
 mod streams;
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -50,6 +51,7 @@ fn all(criterion: &mut Criterion) {
     launch::benches(criterion, &bed);
     memory::benches(criterion, &bed);
     copies::benches(criterion, &bed);
+    staging::benches(criterion, &bed);
 }
 
 criterion_group! {

@@ -62,9 +62,11 @@ pub use cuhold_handles::{
 pub use cuhold_memory::ImportedPool;
 #[doc(inline)]
 pub use cuhold_memory::{
-    AsSource, Block, Buffer, BufferView, BufferViewMut, GraphMemory, GraphResource, HostBuffer,
-    HostSource, HostTarget, ManagedResource, MemoryResource, MemoryUsage, Pending, Pool,
-    PoolOptions, PoolPlace, Residence, Reuse, SourceRef, SynchronousResource, bytemuck,
+    Advice, After, AsSource, Block, Buffer, BufferView, BufferViewMut, CopyBatch, CopyOptions,
+    GraphMemory, GraphResource, Grid, GridView, GridViewMut, HostBuffer, HostSource, HostTarget,
+    Location, ManagedResource, MemoryResource, MemoryUsage, Origin, Pending, Pool, PoolOptions,
+    PoolPlace, Residence, Reuse, SourceOrder, SourceRef, StagingOptions, SynchronousResource,
+    bytemuck, copy_2d, copy_3d, discard_and_prefetch_batch, discard_batch, prefetch_batch,
 };
 
 /// The first program, as it stands in the README: compiled with the documentation tests.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | on an application thread | freed there, in the order of the home stream |
 //! | the same, but giving it back may wait for the GPU | left to the reclaimer |
+//! | the same, but the home stream's work must be done first | left to the reclaimer, which waits for that |
 //! | inside a callback of the driver | left to the reclaimer |
 //! | in a forked child | nothing |
 //! | while somebody captures the home stream | leaked, with a warning: freeing it there would be part of that capture |
@@ -11,31 +12,60 @@
 #![expect(unsafe_code, reason = "gives memory back")]
 
 use crate::{
-    order::{captured, failure_of, is_capturing},
+    order::{self, Wait, captured, failure_of, is_capturing},
     ordered,
     pool::Pool,
+    resource::Residence,
     source::{Block, MemoryResource, Source},
 };
 use cuhold_handles::{
     CudaWarning, Driver, Error, Fate, Note, Object, ObjectKind, Refused, Result, Stream, callback,
-    driver_sys::{CUresult, Call, Life},
+    driver_sys::{CUresult, Call, Life, ffi::CUdevice, mutant},
     foreign::{self, Caught},
     scope::{self, Outcome},
 };
 use std::{mem::ManuallyDrop, sync::Arc};
 
 /// How memory is given back.
-enum Origin {
+enum Back {
     /// In stream order, to the driver.
     Ordered,
     /// To a resource, which is kept alive.
     Resource(ManuallyDrop<Arc<dyn MemoryResource>>),
 }
 
+/// Where a buffer's memory comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The current pool of its device.
+    CurrentPool,
+    /// A pool that was named.
+    Pool,
+    /// Another [`MemoryResource`].
+    Resource,
+    /// The caller gave it away as stream-ordered memory: [`Buffer::from_raw`](crate::Buffer::from_raw).
+    Raw,
+    /// Somebody else ends it: [`Buffer::borrow_raw`](crate::Buffer::borrow_raw).
+    Borrowed,
+}
+
+/// What is known of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) residence: Residence,
+    /// The device that it was allocated for.
+    pub(crate) device: CUdevice,
+    pub(crate) origin: Origin,
+    /// Whether it may be given back only after all work of its home stream is done: being queued behind that isn't enough.
+    pub(crate) waits: bool,
+}
+
 /// Memory that somebody must give back. Without a `Drop` of its own: the holder calls [`end`] or [`close`].
 pub(crate) struct Allocation {
     block: Block,
-    origin: Origin,
+    back: Back,
+    facts: Facts,
 }
 
 /// What giving memory back brought.
@@ -49,36 +79,89 @@ impl Allocation {
     /// Allocates; no memory for no bytes.
     #[inline]
     pub(crate) fn new(source: Source<'_>, bytes: usize, stream: &Stream) -> Result<Self> {
-        let (block, origin) = match source {
-            Source::Current => (ordered::allocate(None, bytes, stream)?, Origin::Ordered),
+        let device = stream.context().device();
+        let facts = |origin, residence| Facts { residence, device, origin, waits: false };
+        Ok(match source {
+            Source::Current => Self {
+                block: ordered::allocate(None, bytes, stream)?,
+                back: Back::Ordered,
+                facts: facts(Origin::CurrentPool, Residence::Device),
+            },
             Source::Pool(pool) if must_keep(pool, stream) && bytes > 0 => {
+                let residence = pool.residence();
                 let pool: Arc<dyn MemoryResource> = Arc::new(pool.clone());
-                (pool.allocate(bytes, stream)?, Origin::Resource(ManuallyDrop::new(pool)))
+                Self {
+                    block: pool.allocate(bytes, stream)?,
+                    back: Back::Resource(ManuallyDrop::new(pool)),
+                    facts: facts(Origin::Pool, residence),
+                }
             }
-            Source::Pool(pool) => (ordered::allocate(Some(pool), bytes, stream)?, Origin::Ordered),
-            Source::Resource(_) if bytes == 0 => (Block::EMPTY, Origin::Ordered),
+            Source::Pool(pool) => Self {
+                block: ordered::allocate(Some(pool), bytes, stream)?,
+                back: Back::Ordered,
+                facts: facts(Origin::Pool, pool.residence()),
+            },
             Source::Resource(resource) => {
-                let block = resource.allocate(bytes, stream)?;
-                (block, Origin::Resource(ManuallyDrop::new(resource)))
+                let facts = facts(Origin::Resource, resource.residence());
+                if bytes == 0 {
+                    Self { block: Block::EMPTY, back: Back::Ordered, facts }
+                } else {
+                    Self::of(resource.allocate(bytes, stream)?, resource, facts)
+                }
             }
-        };
-        Ok(Self { block, origin })
+        })
     }
 
     /// Memory that is freed in stream order.
-    pub(crate) fn ordered(ptr: u64, bytes: usize) -> Self {
-        Self { block: Block { ptr, bytes, tag: 0 }, origin: Origin::Ordered }
+    pub(crate) fn ordered(ptr: u64, bytes: usize, stream: &Stream) -> Self {
+        let device = stream.context().device();
+        let (residence, origin) = (Residence::Device, Origin::Raw);
+        Self {
+            block: Block { ptr, bytes, tag: 0 },
+            back: Back::Ordered,
+            facts: Facts { residence, device, origin, waits: false },
+        }
+    }
+
+    /// A resource's memory.
+    pub(crate) fn of(block: Block, resource: Arc<dyn MemoryResource>, facts: Facts) -> Self {
+        Self { block, back: Back::Resource(ManuallyDrop::new(resource)), facts }
     }
 
     /// Nothing to give back.
-    pub(crate) const EMPTY: Self = Self { block: Block::EMPTY, origin: Origin::Ordered };
+    pub(crate) const EMPTY: Self = Self {
+        block: Block::EMPTY,
+        back: Back::Ordered,
+        facts: Facts { residence: Residence::Device, device: 0, origin: Origin::Raw, waits: false },
+    };
+
+    pub(crate) fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// The resource that it goes back to.
+    pub(crate) fn resource(&self) -> Option<&Arc<dyn MemoryResource>> {
+        match &self.back {
+            Back::Ordered => None,
+            Back::Resource(resource) => Some(resource),
+        }
+    }
+
+    /// From here on a default stream may work on it.
+    ///
+    /// A driver that ends a pool while a default stream works on its memory ends the process later (measured). Whether
+    /// the pool is kept until then isn't known here, so the memory isn't given back before that work is done: till then
+    /// the driver keeps the pool.
+    pub(crate) fn used_on_default(&mut self) {
+        self.facts.waits |= !self.is_empty() && !mutant::is_out("default-home");
+    }
 
     pub(crate) fn ptr(&self) -> u64 {
         self.block.ptr
     }
 
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self.origin, Origin::Ordered)
+        matches!(self.back, Back::Ordered)
     }
 
     fn is_empty(&self) -> bool {
@@ -86,9 +169,9 @@ impl Allocation {
     }
 
     fn kind(&self) -> ObjectKind {
-        match &self.origin {
-            Origin::Ordered => ordered::memory_kind(self.block),
-            Origin::Resource(resource) => {
+        match &self.back {
+            Back::Ordered => ordered::memory_kind(self.block),
+            Back::Resource(resource) => {
                 foreign::call(|| resource.memory_kind()).unwrap_or(ObjectKind::DeviceMemory)
             }
         }
@@ -101,20 +184,20 @@ impl Allocation {
 
     /// Whether giving it back may wait for the GPU.
     fn waits(&self) -> bool {
-        match &self.origin {
-            Origin::Ordered => false,
-            Origin::Resource(resource) => {
+        match &self.back {
+            Back::Ordered => false,
+            Back::Resource(resource) => {
                 foreign::call(|| resource.deallocate_waits()).unwrap_or(true)
             }
         }
     }
 
     fn give_back(&self, home: &Stream) -> Ending {
-        match &self.origin {
+        match &self.back {
             // SAFETY: this value owns the memory, and its holder gives it back once. What uses it is queued on the home
             // stream, or ordered before it by `move_to`; other users are the promise of unsafe launches.
-            Origin::Ordered => Ending::Ordered(unsafe { ordered::free(self.block.ptr, home) }),
-            Origin::Resource(resource) => {
+            Back::Ordered => Ending::Ordered(unsafe { ordered::free(self.block.ptr, home) }),
+            Back::Resource(resource) => {
                 let block = self.block;
                 // SAFETY: as above; the block came from this resource.
                 match foreign::call(|| unsafe { resource.deallocate(block, home) }) {
@@ -127,7 +210,7 @@ impl Allocation {
 
     /// Lets go of the resource, whose `Drop` is a user's.
     fn release(self, driver: &Driver, object: impl FnOnce(&Driver) -> Object) {
-        let Origin::Resource(resource) = self.origin else { return };
+        let Back::Resource(resource) = self.back else { return };
         if let Err(caught) = foreign::drop_caught(ManuallyDrop::into_inner(resource)) {
             driver.warn(CudaWarning::panicked(object(driver), caught.payload()));
         }
@@ -146,7 +229,7 @@ pub(crate) fn end(memory: Allocation, home: Stream) {
     if memory.is_empty() || home.driver().api().life() == Life::Forked {
         return;
     }
-    if callback::inside() || memory.waits() {
+    if callback::inside() || memory.facts.waits || memory.waits() {
         return leave(memory, home);
     }
     end_here(memory, home, true);
@@ -157,8 +240,35 @@ pub(crate) fn end(memory: Allocation, home: Stream) {
 fn leave(memory: Allocation, home: Stream) {
     let inlet = home.driver().reclaim().inlet();
     // A resource isn't asked here, where it may not be called: its end may wait.
-    let waits_for = (!memory.is_ordered()).then(|| home.context().as_raw());
-    inlet.defer(waits_for, move || end_here(memory, home, false));
+    let may_wait = memory.facts.waits || !memory.is_ordered();
+    let waits_for = may_wait.then(|| home.context().as_raw());
+    inlet.defer(waits_for, move || {
+        if !memory.facts.waits || settled(&memory, &home) {
+            end_here(memory, home, false);
+        }
+    });
+}
+
+/// On the reclaimer: waits for the work that must be done before the memory is given back. `false`: that isn't known, so the
+/// memory is leaked, and what keeps it with it; that was told.
+fn settled(memory: &Allocation, home: &Stream) -> bool {
+    let (wait, outcome) = order::settle(home);
+    if wait != Wait::Done || !outcome.is_clean() {
+        let driver = home.driver();
+        let object = memory.object(driver);
+        order::warn_of_wait(driver, wait, outcome, Call::cuStreamSynchronize, object);
+    }
+    wait == Wait::Done
+}
+
+/// Waits for that work here, where an error can be returned.
+fn settled_here(home: &Stream) -> Result<()> {
+    let (wait, outcome) = order::settle(home);
+    match outcome.into_error(home.driver()) {
+        Some(error) => Err(error),
+        None if wait == Wait::Captured => Err(captured()),
+        None => Ok(()),
+    }
 }
 
 fn end_here(memory: Allocation, home: Stream, may_leave: bool) {
@@ -263,6 +373,11 @@ pub(crate) fn close(memory: Allocation, home: &Stream) -> Result<(), Refused<Opt
     }
     if memory.is_empty() {
         return Ok(());
+    }
+    if memory.facts.waits
+        && let Err(error) = settled_here(home)
+    {
+        return Err(Refused::new(error, Some(memory)));
     }
     match memory.give_back(home) {
         Ending::Ordered(outcome) => {

@@ -63,6 +63,21 @@ pub(crate) const fn known_bytes<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>())
 }
 
+/// How many elements lie from the first to the last one of a box of this width, height and depth, with so many elements from
+/// row to row, and so many rows from slice to slice; [`usize::MAX`] where no memory has that many.
+pub(crate) fn grid_span(size: [usize; 3], pitch: usize, slice_rows: usize) -> usize {
+    let [width, height, depth] = size;
+    let (Some(rows), Some(slices)) = (height.checked_sub(1), depth.checked_sub(1)) else {
+        return 0;
+    };
+    if width == 0 {
+        return 0;
+    }
+    let before_last = slices.checked_mul(slice_rows).and_then(|before| before.checked_add(rows));
+    let begin = before_last.and_then(|row| row.checked_mul(pitch));
+    begin.and_then(|begin| begin.checked_add(width)).unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +91,18 @@ mod tests {
             let text = error.unwrap_err().to_string();
             assert!(text.contains("9223372036854775807 bytes"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_box_spans_its_gaps_but_for_the_last_ones_and_never_overflows() {
+        assert_eq!(grid_span([3, 1, 1], 9, 9), 3);
+        assert_eq!(grid_span([3, 4, 1], 5, 9), 3 * 5 + 3);
+        assert_eq!(grid_span([3, 4, 2], 5, 6), (6 + 3) * 5 + 3);
+        for size in [[0, 4, 2], [3, 0, 2], [3, 4, 0]] {
+            assert_eq!(grid_span(size, 5, 6), 0);
+        }
+        assert_eq!(grid_span([1, 3, 1], usize::MAX, 3), usize::MAX);
+        assert_eq!(grid_span([1, 1, usize::MAX], 1, usize::MAX), usize::MAX);
     }
 
     #[test]

@@ -20,7 +20,10 @@
 mod allocation;
 mod buffer;
 mod host;
+mod kept;
 mod layout;
+mod location;
+mod mark;
 mod order;
 mod ordered;
 mod pending;
@@ -29,13 +32,19 @@ mod resource;
 mod source;
 mod transfer;
 
-pub use buffer::{Buffer, BufferView, BufferViewMut};
+pub use allocation::Origin;
+pub use buffer::{
+    Advice, After, Buffer, BufferView, BufferViewMut, Grid, GridView, GridViewMut,
+    discard_and_prefetch_batch, discard_batch, prefetch_batch,
+};
 pub use bytemuck;
 pub use cuhold_handles as handles;
 pub use host::{HostBuffer, HostSource, HostTarget};
+pub use location::Location;
 pub use pending::Pending;
 #[cfg(unix)]
 pub use pool::ImportedPool;
 pub use pool::{MemoryUsage, Pool, PoolOptions, PoolPlace, Reuse};
 pub use resource::{GraphMemory, GraphResource, ManagedResource, Residence, SynchronousResource};
 pub use source::{AsSource, Block, MemoryResource, SourceRef};
+pub use transfer::{CopyBatch, CopyOptions, SourceOrder, StagingOptions, copy_2d, copy_3d};

@@ -8,9 +8,11 @@
 #![expect(unsafe_code, reason = "asks the driver about a stream")]
 
 use cuhold_handles::{
-    AnyCall, CudaWarning, Driver, Error, Fate, Object, Result, Status, Stream,
+    AnyCall, CudaWarning, Driver, Error, Fate, Note, Object, Result, Status, Stream,
     driver_sys::{
-        CUresult, Call, Calls, ContextUse, Failure, Kind, ffi::CUstreamCaptureStatus, mutant,
+        CUresult, Call, Calls, ContextUse, Failure, Kind,
+        ffi::{CUdeviceptr, CUmemAccess_flags, CUpointer_attribute, CUstreamCaptureStatus},
+        mutant,
     },
     scope::{self, Outcome},
 };
@@ -53,6 +55,8 @@ pub(crate) enum Minds {
     Nothing,
     /// A copy: refused while another device's context is current (measured).
     Device,
+    /// Several copies at once: refused with no context current (measured).
+    Context,
 }
 
 /// Queues work on a stream.
@@ -77,12 +81,27 @@ pub(crate) fn enqueue(
     let target = stream.context().target();
     match minds {
         _ if stream.is_token() => scope::run(target, checked),
+        Minds::Context => scope::run(target, checked),
         Minds::Device => scope::run_on_device(target, checked),
         Minds::Nothing => {
             checked(target.driver().callable()?).map_err(|failure| target.driver().error(failure))
         }
     }?;
     if is_captured.get() { Err(captured()) } else { Ok(()) }
+}
+
+/// Whether the stream's device has access to the memory at this address.
+///
+/// Calls `cuPointerGetAttribute` in the stream's context.
+#[cold]
+pub(crate) fn is_reached(ptr: CUdeviceptr, stream: &Stream) -> Result<bool> {
+    let mut flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    let which = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS;
+    scope::run(stream.context().target(), |calls| {
+        // SAFETY: *pointers*: a live local of the attribute's type.
+        unsafe { calls.cuPointerGetAttribute((&raw mut flags).cast(), which, ptr) }
+    })?;
+    Ok(flags == CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 }
 
 /// The driver call behind an error.
@@ -146,6 +165,11 @@ pub(crate) enum Wait {
 
 /// What is said of memory whose stream couldn't be waited for.
 pub(crate) const CAPTURED: &str = "its stream is being captured and can't be waited for";
+
+/// Adds to an error that the stream couldn't be waited for, if it is so.
+pub(crate) fn note_wait(error: Error, wait: Wait) -> Error {
+    if wait == Wait::Captured { error.with_note(Note::Text(CAPTURED.into())) } else { error }
+}
 
 /// Waits for everything that is queued on the stream, capture-neutral. The outcome is to be told whatever came out.
 ///

@@ -9,17 +9,17 @@
 //!
 //! A value that is forgotten leaks its memory. Nothing is freed on a guess.
 
-#![expect(unsafe_code, reason = "hands host memory to the device")]
+#![expect(unsafe_code, reason = "waits through raw handles, and takes a value apart once")]
 
 use crate::{
     host::{HostSource, HostTarget},
     layout,
+    mark::Mark,
     order::{self, Wait, captured, may_be_queued},
-    transfer::{Span, copy_in, copy_out},
 };
 use bytemuck::Pod;
 use cuhold_handles::{
-    CudaWarning, Error, Event, EventOptions, Object, ObjectKind, Refused, Result, Stream,
+    CudaWarning, Object, ObjectKind, Refused, Result, Stream,
     driver_sys::{Call, Life, mutant},
     foreign,
     scope::{self, Outcome},
@@ -36,7 +36,7 @@ enum Progress {
     /// The driver has nothing of it.
     Idle,
     /// The event marks it.
-    Marked(Event),
+    Marked(Mark),
     /// It is one of the things that are queued on the stream, or none.
     Unknown,
 }
@@ -45,8 +45,9 @@ enum Progress {
 /// [`Arc`](std::sync::Arc) of a slice.
 ///
 /// [`wait`](Self::wait) gives the memory back. Dropped, the memory goes once the copy is done: the reclaimer waits for
-/// that, not the dropping thread. Its drop calls there what `wait` calls: `cuEventSynchronize`, `cuEventDestroy`; where it
-/// isn't known whether the copy was queued `cuStreamSynchronize`, for an exposed stream after `cuStreamIsCapturing`.
+/// that, not the dropping thread. Its drop calls there what `wait` calls: `cuEventSynchronize`, and `cuEventDestroy` where
+/// that failed; where it isn't known whether the copy was queued `cuStreamSynchronize`, for an exposed stream after
+/// `cuStreamIsCapturing`.
 ///
 /// `Send` and `Sync` where the memory is.
 ///
@@ -117,7 +118,7 @@ impl<B: Send + 'static> Pending<B> {
         let driver = home.driver();
         driver.check_callable()?;
         let ask = || match progress {
-            Progress::Marked(event) => event.is_done(),
+            Progress::Marked(mark) => mark.is_done(),
             _ => {
                 order::refuse_captured(home)?;
                 home.is_done()
@@ -132,9 +133,9 @@ impl<B: Send + 'static> Pending<B> {
 
     /// Waits until the copy is done and gives the memory back.
     ///
-    /// Calls `cuEventSynchronize`, in relaxed capture mode, and `cuEventDestroy`; where it isn't known whether the copy
-    /// was queued `cuStreamSynchronize`, for an exposed stream after `cuStreamIsCapturing`; nothing where the driver has
-    /// nothing of it. Blocks the thread; holds no lock.
+    /// Calls `cuEventSynchronize`, in relaxed capture mode; where it isn't known whether the copy was queued
+    /// `cuStreamSynchronize`, for an exposed stream after `cuStreamIsCapturing`; nothing where the driver has nothing of
+    /// it. Blocks the thread; holds no lock.
     ///
     /// # Errors
     /// [`Refused`], with this value, since the device may still reach the memory: the call's failure, which may be that
@@ -196,10 +197,10 @@ impl<B> Parts<B> {
 
     /// Waits for the copy, capture-neutral.
     fn settle(&self) -> (Wait, Outcome) {
-        let Progress::Marked(event) = &self.progress else { return order::settle(&self.home) };
+        let Progress::Marked(mark) = &self.progress else { return order::settle(&self.home) };
         let outcome = order::cleanup(&self.home, Call::cuEventSynchronize, |calls| {
             // SAFETY: *handles*: this value's event.
-            unsafe { calls.cuEventSynchronize(event.raw()) }
+            unsafe { calls.cuEventSynchronize(mark.event()) }
         });
         let done = outcome.is_asked() && outcome.operation.is_none();
         (if done { Wait::Done } else { Wait::Failed }, outcome)
@@ -217,9 +218,9 @@ impl<B> Parts<B> {
     }
 
     /// On the reclaimer: waits, then drops the value, or leaks it.
-    fn retire(self) {
-        let driver = self.home.driver();
+    fn retire(mut self) {
         let (wait, outcome) = self.settle();
+        let driver = self.home.driver();
         if !outcome.is_clean() || wait != Wait::Done {
             let call = match self.progress {
                 Progress::Marked(_) => Call::cuEventSynchronize,
@@ -228,6 +229,9 @@ impl<B> Parts<B> {
             let kind = ObjectKind::HostMemory;
             let object = Object { kind, raw: self.address, id: driver.next_id() };
             order::warn_of_wait(driver, wait, outcome, call, object);
+        }
+        if let (Progress::Marked(mark), false) = (&mut self.progress, wait == Wait::Done) {
+            mark.spoil();
         }
         // Else the value stays for good: its wrapper doesn't drop it.
         if wait == Wait::Done || mutant::is_out("leak") {
@@ -261,74 +265,64 @@ impl<B: Send + 'static> fmt::Debug for Pending<B> {
     }
 }
 
-/// Queues a copy to the device.
+/// Queues a copy to the device, by `copy`, which is given where the elements are.
 pub(crate) fn send<T: Pod, S: HostSource<T>>(
-    dst: Span<'_>,
+    home: &Stream,
     len: usize,
     src: S,
+    copy: impl FnOnce(*const T) -> Result<()>,
 ) -> Result<Pending<S>, Refused<Pending<S>>> {
     let elements = src.elements();
     let (from, checked) = (elements.as_ptr(), layout::same_len("src", elements.len(), len));
-    // SAFETY: *stable*, *quiet*: the memory stays where it is and as it is while `start` keeps the value.
-    let copy = || unsafe { copy_in(dst, from.cast()) };
-    start(dst, src, from.addr() as u64, checked, copy)
+    let bytes = layout::known_bytes::<T>(len);
+    start((home, bytes), src, from.addr() as u64, checked, || copy(from))
 }
 
-/// Queues a copy from the device.
+/// Queues a copy from the device, by `copy`, which is given where the elements are to be.
 pub(crate) fn receive<T: Pod, D: HostTarget<T>>(
-    src: Span<'_>,
+    home: &Stream,
     len: usize,
     mut dst: D,
+    copy: impl FnOnce(*mut T) -> Result<()>,
 ) -> Result<Pending<D>, Refused<Pending<D>>> {
     let elements = dst.elements_mut();
     let (to, checked) = (elements.as_mut_ptr(), layout::same_len("dst", elements.len(), len));
-    // SAFETY: *stable*, *own*: the memory stays where it is and is nobody else's while `start` keeps the value.
-    let copy = || unsafe { copy_out(src, to.cast()) };
-    start(src, dst, to.addr() as u64, checked, copy)
+    let bytes = layout::known_bytes::<T>(len);
+    start((home, bytes), dst, to.addr() as u64, checked, || copy(to))
 }
 
 /// Queues a copy and marks it. Whatever fails, the value stays in the `Pending` that comes back.
 fn start<B: Send + 'static>(
-    span: Span<'_>,
+    (home, bytes): (&Stream, usize),
     value: B,
     address: u64,
     checked: Result<()>,
     copy: impl FnOnce() -> Result<()>,
 ) -> Result<Pending<B>, Refused<Pending<B>>> {
-    let home = span.home;
     let pending = |progress| Pending::new(value, progress, home, address);
-    // Made before the copy: nothing that can fail stands between the copy and its mark but the mark itself.
-    let event = checked.and_then(|()| {
+    // Taken before the copy: nothing that can fail stands between the copy and its mark but the mark itself.
+    let mark = checked.and_then(|()| {
         home.driver().check_callable()?;
-        if span.bytes == 0 {
+        if bytes == 0 {
             return Ok(None);
         }
-        Event::with_options(home.context(), EventOptions::default()).map(Some)
+        Mark::take(home.context()).map(Some)
     });
-    let event = match event {
-        Ok(Some(event)) => event,
+    let mut mark = match mark {
+        Ok(Some(mark)) => mark,
         Ok(None) => return Ok(pending(Progress::Idle)),
         Err(error) => return Err(Refused::new(error, pending(Progress::Idle))),
     };
     if let Err(error) = copy() {
         let progress = if may_be_queued(&error) { Progress::Unknown } else { Progress::Idle };
-        return Err(Refused::new(unneeded(event, error), pending(progress)));
+        return Err(Refused::new(mark.unneeded(error), pending(progress)));
     }
-    match home.record(&event) {
-        Ok(()) => Ok(pending(Progress::Marked(event))),
+    match mark.record(home) {
+        Ok(()) => Ok(pending(Progress::Marked(mark))),
         Err(error) => {
-            let error = unneeded(event, error.with_completed(1));
+            let error = mark.unneeded(error.with_completed(1));
             Err(Refused::new(error, pending(Progress::Unknown)))
         }
-    }
-}
-
-/// Ends the event of a copy that it doesn't mark.
-#[cold]
-fn unneeded(event: Event, error: Error) -> Error {
-    match event.close() {
-        Ok(_) => error,
-        Err(refused) => error.with_undo(&refused.error),
     }
 }
 

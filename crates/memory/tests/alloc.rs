@@ -128,12 +128,27 @@ fn exact_counts_of_allocations_of_owned_copies() {
     let mut buffer = Buffer::<u8>::zeroed(&stream, 64).unwrap();
     let host = HostBuffer::<u8>::zeroed(device.context(), 64).unwrap();
     let (pending, count) = allocations(|| buffer.write_from(host).unwrap());
-    assert_eq!(count, 1, "the event's block");
+    assert_eq!(count, 3, "an event's block, what the context keeps, and its room for idle events");
     let (host, count) = allocations(|| pending.wait().unwrap());
     assert_eq!(count, 0, "wait");
+    let (pending, count) = allocations(|| buffer.write_from(host).unwrap());
+    assert_eq!(count, 0, "with an idle event");
+    let host = pending.wait().unwrap();
     let by_hand = device.driver().reclaim().run_by_hand();
     assert_eq!(allocations(|| drop(host)).1, 0, "what the reclaimer ends carries its record");
     let pending = buffer.read_to(vec![0; 64]).unwrap();
     assert_eq!(allocations(|| drop(pending)).1, 1, "the record of a copy under way");
     drop(by_hand);
+}
+
+#[test]
+fn exact_counts_of_allocations_of_moving_a_buffer() {
+    let (device, stream) = device();
+    let other = device.new_stream().unwrap();
+    let mut buffer = Buffer::<u8>::zeroed(&stream, 64).unwrap();
+    buffer.move_to(&other).unwrap();
+    assert_eq!(allocations(|| buffer.move_to(&stream).unwrap()).1, 0, "with an idle event");
+    let source = Buffer::<u8>::zeroed(&other, 64).unwrap();
+    buffer.copy_across(&source).unwrap();
+    assert_eq!(allocations(|| buffer.copy_across(&source).unwrap()).1, 0, "with two idle ones");
 }

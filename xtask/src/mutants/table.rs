@@ -366,6 +366,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
             "default_stream::a_pool_that_a_default_stream_uses_is_ended_once_that_stream_is_done",
         ),
     ),
+    mutant(
+        "default-home",
+        "memory that was moved to a default stream is freed once its work is done",
+        memory("home::memory_that_was_moved_to_a_default_stream_is_freed_once_its_work_is_done"),
+    ),
     // Memory that isn't stream-ordered.
     mutant(
         "foreign-users",

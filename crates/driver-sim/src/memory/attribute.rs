@@ -98,7 +98,15 @@ impl Turn<'_> {
             Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE => Value::Word(found.size_bytes),
             Attribute::CU_POINTER_ATTRIBUTE_MAPPED => Value::Flag(true),
             Attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS => {
-                Value::Int(CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE.0)
+                let (device, owner) = (self.current_device(), found.device);
+                let reached = found.is_on_host()
+                    || device.is_none_or(|device| {
+                        device == owner || self.state.memory.may_reach(device, address)
+                    });
+                Value::Int(match reached {
+                    true => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE.0,
+                    false => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE.0,
+                })
             }
             Attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => Value::Word(match found.origin {
                 Origin::Pool(pool) => pool.raw() as u64,

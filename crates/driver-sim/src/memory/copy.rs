@@ -185,7 +185,7 @@ impl Memory {
     }
 
     /// Whether a device may reach pool memory: its own, or what it was given access to.
-    fn may_reach(&self, device: usize, address: u64) -> bool {
+    pub(super) fn may_reach(&self, device: usize, address: u64) -> bool {
         let Some(found) = self.space.containing(address) else { return false };
         let Origin::Pool(pool) = found.origin else { return false };
         let granted = self.pool(pool).map(|pool| pool.access(Location::Device(device)));

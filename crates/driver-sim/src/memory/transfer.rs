@@ -48,11 +48,16 @@ pub(super) enum Form {
 }
 
 impl Turn<'_> {
-    /// Who asks for work on a stream.
-    pub(super) fn asker(&mut self, target: Target) -> Asker {
+    /// The index of the current context's device.
+    pub(super) fn current_device(&self) -> Option<usize> {
         let raw = self.state.threads.current(self.thread).addr();
         let current = self.state.contexts.find(raw).and_then(|key| self.state.contexts.get(key));
-        let current_device = current.and_then(|context| usize::try_from(context.device).ok());
+        current.and_then(|context| usize::try_from(context.device).ok())
+    }
+
+    /// Who asks for work on a stream.
+    pub(super) fn asker(&mut self, target: Target) -> Asker {
+        let current_device = self.current_device();
         Asker { current_device, captured: self.is_capturing(target), by: self.site }
     }
 

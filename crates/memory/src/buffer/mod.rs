@@ -8,26 +8,37 @@
 //! A buffer is unique and inline: making one costs one driver call on a created stream and no allocation of the host,
 //! dropping one costs three. It doesn't hold its pool, which the driver keeps as long as memory is out of it.
 //!
-//! This file: what a buffer is and how it ends. `make.rs`: how it is made. `view.rs`: what is done with it, through
-//! views. `whole.rs`: the same on all of it. `keep.rs`: shared memory. `arg.rs`: kernel arguments.
+//! This file: what a buffer is and how it ends. `make.rs`: how it is made. `foreign.rs`: memory of somebody else.
+//! `told.rs`: what is known of one. `home.rs`: its home stream, and work on other ones. `view.rs`: what is done with it,
+//! through views. `between.rs`: copies between two. `grid.rs`: boxes within one. `managed.rs`: hints. `whole.rs`: the same on all of it. `keep.rs`: shared
+//! memory. `arg.rs`: kernel arguments.
 
 #![expect(unsafe_code, reason = "takes over raw device memory, and takes a buffer apart once")]
 
 mod arg;
+mod between;
+mod foreign;
+mod grid;
+mod home;
 mod keep;
 mod make;
+mod managed;
+mod told;
 mod view;
 mod whole;
 
+pub use grid::{Grid, GridView, GridViewMut};
+pub use home::After;
+pub use managed::{Advice, discard_and_prefetch_batch, discard_batch, prefetch_batch};
 pub use view::{BufferView, BufferViewMut};
 
 use crate::{
     allocation::{self, Allocation},
     layout,
-    order::{check_home, refuse_captured, same_stream},
+    order::check_home,
 };
 use bytemuck::Pod;
-use cuhold_handles::{Closed, Driver, Error, Event, EventOptions, Refused, Result, Stream};
+use cuhold_handles::{Closed, Driver, Error, Refused, Result, Stream};
 use keep::Shared;
 use std::{
     fmt,
@@ -48,8 +59,10 @@ use std::{
 /// `Send` and `Sync`; two threads may read one buffer at once.
 ///
 /// Its drop calls `cuMemFreeAsync`, in relaxed capture mode, for an exposed stream also `cuStreamIsCapturing`: it disturbs
-/// nobody's capture and waits for nothing. Inside a callback of the driver it leaves that to the reclaimer. While somebody captures the home stream the memory can't be
-/// freed there; it is leaked, and a warning says so.
+/// nobody's capture and waits for nothing. Inside a callback of the driver it leaves that to the reclaimer. While
+/// somebody captures the home stream the memory can't be freed there; it is leaked, and a warning says so. Memory that was
+/// moved to a default stream, and that of somebody else with its owner, is left to the reclaimer, which waits for the
+/// stream first: `cuStreamSynchronize`.
 ///
 /// # Examples
 /// ```
@@ -98,13 +111,8 @@ impl<T: Pod> Buffer<T> {
     pub unsafe fn from_raw(stream: &Stream, ptr: u64, len: usize) -> Result<Self> {
         let bytes = layout::bytes_of::<T>(len)?;
         check_home(stream)?;
-        if bytes != 0 && (ptr == 0 || !ptr.is_multiple_of(align_of::<T>() as u64)) {
-            return Err(Error::argument(format!(
-                "ptr: {ptr:#x} is null or not aligned to {} bytes",
-                align_of::<T>()
-            )));
-        }
-        Ok(Self::of(Allocation::ordered(ptr, bytes), len, stream.clone()))
+        check_aligned::<T>(ptr, bytes)?;
+        Ok(Self::of(Allocation::ordered(ptr, bytes, stream), len, stream.clone()).noting_home())
     }
 
     fn of(memory: Allocation, len: usize, home: Stream) -> Self {
@@ -183,62 +191,12 @@ impl<T: Pod> Buffer<T> {
         self.home.driver()
     }
 
-    /// Makes another stream the home: what is queued on it from now on waits for what is queued on the former home by
-    /// now.
-    ///
-    /// Calls `cuEventCreate`, `cuEventRecord`, `cuStreamWaitEvent`, `cuEventDestroy`; for exposed streams
-    /// `cuStreamIsCapturing`; nothing for the stream that is the home already.
-    ///
-    /// # Errors
-    /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): a stream of another driver or device, or borrowed
-    ///   without an owner;
-    /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures one of the two streams;
-    /// - the calls' failures.
-    ///
-    /// After an error the home is what it was.
-    ///
-    /// # Examples
-    /// ```
-    /// # use cuhold_handles::{Device, Driver};
-    /// # use cuhold_memory::Buffer;
-    /// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
-    /// let device = Device::with_driver(&driver, 0)?;
-    /// let (copies, work) = (device.new_stream()?, device.new_stream()?);
-    /// let mut x = Buffer::from_slice(&copies, &[1, 2, 3])?;
-    /// let mut y = Buffer::<i32>::uninit(&work, 3)?;
-    /// assert!(y.copy_from(&x).is_err());
-    /// x.move_to(&work)?;
-    /// y.copy_from(&x)?;
-    /// # Ok::<(), cuhold_handles::Error>(())
-    /// ```
-    pub fn move_to(&mut self, stream: &Stream) -> Result<()> {
-        self.driver().check_same(stream.driver(), "stream")?;
-        if same_stream(&self.home, stream) {
-            return Ok(());
-        }
-        let (own, other) = (self.home.context().device(), stream.context().device());
-        if own != other {
-            return Err(Error::argument(format!(
-                "stream: it is of device {other}, the memory of device {own}"
-            )));
-        }
-        check_home(stream)?;
-        self.driver().check_callable()?;
-        if self.size_bytes() > 0 {
-            refuse_captured(&self.home)?;
-            refuse_captured(stream)?;
-            order_after(&self.home, stream)?;
-        }
-        let former = mem::replace(&mut self.home, ManuallyDrop::new(stream.clone()));
-        drop(ManuallyDrop::into_inner(former));
-        Ok(())
-    }
-
     /// Frees the memory here and now, in the order of the home stream.
     ///
     /// `Ok(StillShared)`: something that [`keep`](Self::keep) gave still holds it; it is freed with the last of that.
     ///
-    /// Calls `cuMemFreeAsync`, in relaxed capture mode; for an exposed stream also `cuStreamIsCapturing`.
+    /// Calls `cuMemFreeAsync`, in relaxed capture mode; for an exposed stream also `cuStreamIsCapturing`; for memory of
+    /// somebody else, or that was moved to a default stream, `cuStreamSynchronize` before it: that blocks the thread.
     ///
     /// # Errors
     /// [`Refused`] with the call's failure; with the buffer where the memory wasn't touched: inside a callback, in a
@@ -304,15 +262,15 @@ impl<T: Pod> Buffer<T> {
     }
 }
 
-/// Lets what is queued on `later` from now on wait for what is queued on `earlier` by now.
-fn order_after(earlier: &Stream, later: &Stream) -> Result<()> {
-    let event = Event::with_options(earlier.context(), EventOptions::default())?;
-    let result = earlier.record(&event).and_then(|()| later.wait_event(&event));
-    match (result, event.close()) {
-        (result, Ok(_)) => result,
-        (Ok(()), Err(refused)) => Err(refused.error),
-        (Err(error), Err(refused)) => Err(error.with_undo(&refused.error)),
+/// Refuses an address at which there can't be elements.
+fn check_aligned<T>(ptr: u64, bytes: usize) -> Result<()> {
+    if bytes == 0 || (ptr != 0 && ptr.is_multiple_of(align_of::<T>() as u64)) {
+        return Ok(());
     }
+    Err(Error::argument(format!(
+        "ptr: {ptr:#x} is null or not aligned to {} bytes",
+        align_of::<T>()
+    )))
 }
 
 impl<T: Pod> Drop for Buffer<T> {
@@ -335,5 +293,5 @@ impl<T: Pod> fmt::Debug for Buffer<T> {
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<Buffer<f32>>();
-    assert!(size_of::<Buffer<f32>>() == 64);
+    assert!(size_of::<Buffer<f32>>() == 80);
 };

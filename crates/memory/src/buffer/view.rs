@@ -6,12 +6,11 @@ use super::Buffer;
 use crate::{
     host::{HostSource, HostTarget},
     layout,
-    order::same_stream,
     pending::{self, Pending},
-    transfer::{self, Span, blocking},
+    transfer::{self, Plan, Span, StagingOptions, blocking},
 };
 use bytemuck::Pod;
-use cuhold_handles::{Driver, Error, Refused, Result, Stream};
+use cuhold_handles::{Driver, Refused, Result, Stream};
 use std::{fmt, marker::PhantomData, ops::RangeBounds};
 
 /// A range of a [`Buffer`], for reading.
@@ -124,6 +123,18 @@ macro_rules! common {
                 self.span.ptr
             }
 
+            pub(crate) fn span(&self) -> Span<'a> {
+                self.span
+            }
+
+            /// The same memory as bytes.
+            ///
+            /// Calls nothing.
+            #[must_use]
+            pub fn into_bytes(self) -> $view<'a, u8> {
+                $view { span: self.span, len: self.span.bytes, elements: PhantomData }
+            }
+
             /// The buffer's home stream.
             ///
             /// Calls nothing.
@@ -176,7 +187,7 @@ impl<'a, T: Pod> From<&'a BufferViewMut<'_, T>> for BufferView<'a, T> {
     }
 }
 
-impl<'a, T: Pod> BufferView<'a, T> {
+impl<T: Pod> BufferView<'_, T> {
     /// A range of it.
     ///
     /// Calls nothing.
@@ -186,6 +197,16 @@ impl<'a, T: Pod> BufferView<'a, T> {
     pub fn view(&self, range: impl RangeBounds<usize>) -> Result<Self> {
         let (span, len) = part::<T>(self.span, self.len, &range)?;
         Ok(Self { span, len, elements: PhantomData })
+    }
+
+    /// The elements before this index, and those from it on.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for an index behind its end.
+    pub fn split_at(&self, mid: usize) -> Result<(Self, Self)> {
+        Ok((self.view(..mid)?, self.view(mid..)?))
     }
 
     /// Copies the elements to the host and waits until they are there, and everything that was queued on the home stream
@@ -227,8 +248,27 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// # Ok::<(), cuhold_memory::handles::Error>(())
     /// ```
     pub fn read_into(&self, dst: &mut [T]) -> Result<()> {
+        self.read_into_with(dst, StagingOptions::DEFAULT, |_| {})
+    }
+
+    /// As [`read_into`](Self::read_into), as the options say, and telling how many bytes are in the slice.
+    ///
+    /// `told` is called on this thread, between two pieces of the copy, in relaxed capture mode and with nothing locked; the
+    /// last time with all of the bytes. A panic in it goes on, and what is under way is left to the reclaimer.
+    ///
+    /// Calls as [`to_vec`](Self::to_vec), but once a chunk of the size that the options say.
+    ///
+    /// # Errors
+    /// As [`read_into`](Self::read_into); [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for options that
+    /// are out of bounds.
+    pub fn read_into_with(
+        &self,
+        dst: &mut [T],
+        options: StagingOptions,
+        mut told: impl FnMut(usize),
+    ) -> Result<()> {
         layout::same_len("dst", dst.len(), self.len)?;
-        blocking::download(self.span, dst)
+        blocking::download(Plan::Linear(self.span), dst, options, &mut told)
     }
 
     /// Queues a copy of the elements into host memory that the copy owns while it is under way.
@@ -258,7 +298,9 @@ impl<'a, T: Pod> BufferView<'a, T> {
     /// # Ok::<(), cuhold_memory::handles::Error>(())
     /// ```
     pub fn read_to<D: HostTarget<T>>(&self, dst: D) -> Result<Pending<D>, Refused<Pending<D>>> {
-        pending::receive(self.span, self.len, dst)
+        // SAFETY: the memory stays where it is and is nobody else's while the `Pending` keeps the value.
+        let copy = |to: *mut T| unsafe { transfer::copy_out(self.span, to.cast()) };
+        pending::receive(self.span.home, self.len, dst, copy)
     }
 
     /// Queues a copy of the elements to any memory of the host, which nobody owns meanwhile.
@@ -293,10 +335,6 @@ impl<'a, T: Pod> BufferView<'a, T> {
         // SAFETY: the caller's promise.
         unsafe { transfer::copy_out(self.span, dst.cast()) }
     }
-
-    pub(crate) fn span(&self) -> Span<'a> {
-        self.span
-    }
 }
 
 impl<T: Pod> BufferViewMut<'_, T> {
@@ -322,6 +360,19 @@ impl<T: Pod> BufferViewMut<'_, T> {
     /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for a range that isn't within it.
     pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<BufferViewMut<'_, T>> {
         BufferViewMut { elements: PhantomData, ..*self }.into_part(range)
+    }
+
+    /// The elements before this index, and those from it on.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for an index behind its end.
+    pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
+        let (left, left_len) = part::<T>(self.span, self.len, &(..mid))?;
+        let (right, right_len) = part::<T>(self.span, self.len, &(mid..))?;
+        let left = Self { span: left, len: left_len, elements: PhantomData };
+        Ok((left, Self { span: right, len: right_len, elements: PhantomData }))
     }
 
     /// Queues a fill of every element with the value.
@@ -380,8 +431,41 @@ impl<T: Pod> BufferViewMut<'_, T> {
     /// # Ok::<(), cuhold_memory::handles::Error>(())
     /// ```
     pub fn write_slice(&mut self, src: &[T]) -> Result<()> {
+        self.write_slice_with(src, StagingOptions::DEFAULT, |_| {})
+    }
+
+    /// As [`write_slice`](Self::write_slice), as the options say, and telling how many bytes have left the slice.
+    ///
+    /// `told` is called on this thread, between two pieces of the copy, in relaxed capture mode and with nothing locked; the
+    /// last time with all of the bytes. A panic in it goes on, and what is under way is left to the reclaimer.
+    ///
+    /// Calls as [`write_slice`](Self::write_slice), but once a chunk of the size that the options say.
+    ///
+    /// # Errors
+    /// As [`write_slice`](Self::write_slice); [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for options that
+    /// are out of bounds.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, StagingOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let src = vec![1_u8; 3 << 20];
+    /// let mut buffer = Buffer::<u8>::uninit(&stream, src.len())?;
+    /// let mut told = Vec::new();
+    /// let options = StagingOptions::default();
+    /// buffer.as_view_mut().write_slice_with(&src, options, |bytes| told.push(bytes))?;
+    /// assert_eq!(told, [1 << 20, 2 << 20, 3 << 20]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
+    pub fn write_slice_with(
+        &mut self,
+        src: &[T],
+        options: StagingOptions,
+        mut told: impl FnMut(usize),
+    ) -> Result<()> {
         layout::same_len("src", src.len(), self.len)?;
-        blocking::upload(self.span, src)
+        blocking::upload(Plan::Linear(self.span), src, options, &mut told)
     }
 
     /// Queues a copy from host memory that the copy owns while it is under way.
@@ -415,7 +499,9 @@ impl<T: Pod> BufferViewMut<'_, T> {
         &mut self,
         src: S,
     ) -> Result<Pending<S>, Refused<Pending<S>>> {
-        pending::send(self.span, self.len, src)
+        // SAFETY: the memory stays where it is and as it is while the `Pending` keeps the value.
+        let copy = |from: *const T| unsafe { transfer::copy_in(self.span, from.cast()) };
+        pending::send(self.span.home, self.len, src, copy)
     }
 
     /// Queues a copy from any memory of the host, which nobody owns meanwhile.
@@ -436,47 +522,6 @@ impl<T: Pod> BufferViewMut<'_, T> {
         // SAFETY: the caller's promise.
         unsafe { transfer::copy_in(self.span, src.cast()) }
     }
-
-    /// Queues a copy from other device memory of the same home stream and length.
-    ///
-    /// Calls `cuMemcpyDtoDAsync`; for an exposed stream also `cuStreamIsCapturing`.
-    ///
-    /// # Errors
-    /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): `src` is of another driver, has another home
-    ///   stream ([`Buffer::move_to`] changes it), or another length;
-    /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
-    /// - the call's failure.
-    ///
-    /// # Examples
-    /// ```
-    /// # use cuhold_memory::{Buffer, handles::{Device, Driver}};
-    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
-    /// # let stream = device.new_stream()?;
-    /// let x = Buffer::from_slice(&stream, &[1, 2, 3, 4])?;
-    /// let mut y = Buffer::<i32>::zeroed(&stream, 3)?;
-    /// y.view_mut(1..)?.copy_from(x.view(..2)?)?;
-    /// assert_eq!(y.to_vec()?, [0, 1, 2]);
-    /// # Ok::<(), cuhold_memory::handles::Error>(())
-    /// ```
-    pub fn copy_from<'s>(&mut self, src: impl Into<BufferView<'s, T>>) -> Result<()>
-    where
-        T: 's,
-    {
-        let src = src.into();
-        self.driver().check_same(src.driver(), "src")?;
-        if !same_stream(self.span.home, src.span.home) {
-            return Err(other_home());
-        }
-        layout::same_len("src", src.len, self.len)?;
-        transfer::copy(self.span, src.span())
-    }
-}
-
-#[cold]
-fn other_home() -> Error {
-    Error::argument(
-        "src: its home stream is another one than the destination's; `move_to` makes them the same",
-    )
 }
 
 const _: () = {

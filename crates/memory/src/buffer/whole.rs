@@ -42,6 +42,42 @@ impl<T: Pod> Buffer<T> {
         self.as_view_mut().into_part(range)
     }
 
+    /// As [`BufferView::split_at`], of all elements.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// As [`BufferView::split_at`].
+    pub fn split_at(&self, mid: usize) -> Result<(BufferView<'_, T>, BufferView<'_, T>)> {
+        self.as_view().split_at(mid)
+    }
+
+    /// As [`BufferViewMut::split_at_mut`], of all elements.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// As [`BufferViewMut::split_at_mut`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_handles::{Device, Driver};
+    /// # use cuhold_memory::Buffer;
+    /// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
+    /// let device = Device::with_driver(&driver, 0)?;
+    /// let mut buffer = Buffer::from_slice(&device.new_stream()?, &[1, 2, 0, 0])?;
+    /// let (left, mut right) = buffer.split_at_mut(2)?;
+    /// right.copy_from(&left)?;
+    /// assert_eq!(buffer.to_vec()?, [1, 2, 1, 2]);
+    /// # Ok::<(), cuhold_handles::Error>(())
+    /// ```
+    pub fn split_at_mut(
+        &mut self,
+        mid: usize,
+    ) -> Result<(BufferViewMut<'_, T>, BufferViewMut<'_, T>)> {
+        self.as_view_mut().split_at_mut(mid)
+    }
+
     /// As [`BufferView::to_vec`], of all elements.
     ///
     /// Calls as [`BufferView::to_vec`].
@@ -128,5 +164,18 @@ impl<T: Pod> Buffer<T> {
         T: 's,
     {
         self.as_view_mut().copy_from(src)
+    }
+
+    /// As [`BufferViewMut::copy_across`], of all elements.
+    ///
+    /// Calls as [`BufferViewMut::copy_across`].
+    ///
+    /// # Errors
+    /// As [`BufferViewMut::copy_across`].
+    pub fn copy_across<'s>(&mut self, src: impl Into<BufferView<'s, T>>) -> Result<()>
+    where
+        T: 's,
+    {
+        self.as_view_mut().copy_across(src)
     }
 }

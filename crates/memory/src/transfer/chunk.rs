@@ -13,15 +13,11 @@ use cuhold_handles::{
     scope::{self, Outcome},
 };
 
-/// How much a chunk holds, in bytes. Small enough that a copy of a few MiB overlaps the calling thread's copying with the
-/// device's, and that the thread finds in its cache what the device just wrote; large enough that the driver calls a
-/// chunk costs (some microseconds) don't count beside the copy itself (some tens).
-pub(super) const CHUNK_BYTES: usize = 1 << 20;
-
 /// A chunk.
 #[derive(Debug)]
 pub(super) struct Chunk {
     memory: HostPtr,
+    bytes: usize,
     event: CUevent,
     /// The numbers by which warnings name the two.
     memory_id: u64,
@@ -29,10 +25,10 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Makes a chunk in the context.
+    /// Makes a chunk of so many bytes in the context.
     ///
     /// Calls `cuEventCreate`, `cuMemHostAlloc`.
-    pub(super) fn new(context: &Context) -> Result<Self> {
+    pub(super) fn new(context: &Context, bytes: usize) -> Result<Self> {
         let driver = context.driver();
         // The event first: it ends at once where the memory is refused.
         let event = Event::with_options(context, EventOptions::default())?;
@@ -40,7 +36,7 @@ impl Chunk {
             // Not met: nobody else has it yet.
             Error::state(format!("the new {event:?} is shared"))
         })?;
-        let memory = match host::allocate(context, CHUNK_BYTES) {
+        let memory = match host::allocate(context, bytes) {
             Ok(memory) => memory,
             Err(error) => {
                 // SAFETY: *handles*: made above, and given to nobody.
@@ -50,12 +46,18 @@ impl Chunk {
                 });
             }
         };
-        Ok(Self { memory, event, memory_id: driver.next_id(), event_id: driver.next_id() })
+        let (memory_id, event_id) = (driver.next_id(), driver.next_id());
+        Ok(Self { memory, bytes, event, memory_id, event_id })
     }
 
     /// Where its memory is.
     pub(super) fn memory(&self) -> *mut u8 {
         self.memory.as_ptr()
+    }
+
+    /// How much it holds, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Lets the event mark what is queued on the stream by now.

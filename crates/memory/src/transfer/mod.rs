@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `blocking.rs`: slices | staging memory of ours (`staging.rs`); the slice is touched by the calling thread alone |
 //! | `../pending.rs`: owned memory | a [`Pending`](crate::Pending) |
-//! | here: device to device, fills | there is none |
+//! | here: device to device, fills; `boxed.rs`: the same of boxes; `batch.rs`: several at once | there is none |
 //!
 //! The plain, non-`Async` calls aren't used at all: they need a context, and kill captures on blocking streams.
 //!
@@ -12,9 +12,22 @@
 
 #![expect(unsafe_code, reason = "calls the driver's copies and fills")]
 
+mod batch;
 pub(crate) mod blocking;
+pub(crate) mod boxed;
 mod chunk;
+mod options;
+mod plan;
 mod staging;
+mod stream_copy;
+
+pub(crate) use batch::copy_with;
+pub use batch::{CopyBatch, CopyOptions, SourceOrder};
+pub(crate) use boxed::BoxSpan;
+pub use boxed::{copy_2d, copy_3d};
+pub use options::StagingOptions;
+pub(crate) use plan::Plan;
+pub(crate) use staging::Staging;
 
 use crate::order::{self, Minds};
 use cuhold_handles::{
@@ -67,6 +80,29 @@ pub(crate) unsafe fn copy_out(src: Span<'_>, dst: *mut c_void) -> Result<()> {
         // *handles*: the stream is borrowed.
         unsafe { calls.cuMemcpyDtoHAsync_v2(dst, src.ptr, src.bytes, src.home.raw()) }
     })
+}
+
+/// Queues a copy between two ranges of the same size and driver, of different homes, on one of them.
+pub(crate) fn copy_across(on: &Stream, dst: Span<'_>, src: Span<'_>) -> Result<()> {
+    let (to, from) = (dst.home.context(), src.home.context());
+    let is_near = to.device() == from.device();
+    let (to, from) = (to.as_raw(), from.as_raw());
+    order::enqueue(on, Minds::Device, |calls: Calls<'_>| {
+        let stream = on.raw();
+        if is_near {
+            // SAFETY: *pointers*: both ranges lie within live buffers, and are as large; *handles*: the stream is borrowed.
+            return unsafe { calls.cuMemcpyDtoDAsync_v2(dst.ptr, src.ptr, dst.bytes, stream) };
+        }
+        // SAFETY: as above; the homes keep their contexts.
+        unsafe { calls.cuMemcpyPeerAsync(dst.ptr, to, src.ptr, from, dst.bytes, stream) }
+    })
+}
+
+#[cold]
+pub(crate) fn other_home() -> Error {
+    Error::argument(
+        "src: its home stream is another one than the destination's; `move_to` makes them the same, and `copy_across` orders them",
+    )
 }
 
 /// What the driver can fill with.

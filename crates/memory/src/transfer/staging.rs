@@ -1,7 +1,7 @@
 //! Staging memory: what a context keeps of it between copies, and what a copy takes of it.
 //!
 //! ```text
-//!   context ─ extra ─► Staging { idle chunks }
+//!   context ─ kept ──► Staging { idle chunks }
 //!                        take ▼        ▲ give back: every copy from and to it is done
 //!                           Lease { slots }
 //!                               └─ a wait failed ─► the reclaimer waits, then ends the chunks; can't it, they are leaked
@@ -10,49 +10,48 @@
 //! The lock is held to take chunks and to give them back, not while one is made, waited for or ended. A context of
 //! somebody else's keeps nothing, since its end isn't known: its chunks are made for each copy.
 
-use super::chunk::{CHUNK_BYTES, Chunk};
-use crate::order::{self, CAPTURED, Wait};
+use super::chunk::Chunk;
+use crate::{
+    kept::Kept,
+    order::{self, Wait},
+};
 use cuhold_handles::{
-    CudaWarning, Driver, Error, Fate, Note, Result, Stream,
-    driver_sys::{Call, Calls, Life},
-    extra::ContextExtra,
+    CudaWarning, Driver, Error, Fate, Result, Stream,
+    driver_sys::{Call, Calls},
 };
 use parking_lot::Mutex;
 use std::mem;
 
-/// How many chunks a copy uses at once: the device works on one while the thread works on another, and both have one to
-/// go on with.
-pub(super) const CHUNKS_AT_ONCE: usize = 4;
+/// How many chunks a thread uses at once, at most.
+pub(super) const CHUNKS_MAX: usize = 8;
 
 /// How many idle chunks a context keeps. Those beyond it are ended by the reclaimer.
-const IDLE_MAX: usize = 2 * CHUNKS_AT_ONCE;
+const IDLE_MAX: usize = 8;
 
 /// The idle chunks of a context.
 #[derive(Debug, Default)]
-pub(super) struct Staging {
+pub(crate) struct Staging {
     idle: Mutex<Vec<Chunk>>,
 }
 
-impl ContextExtra for Staging {
-    fn end(&self, calls: Calls<'_>, warn: &mut dyn FnMut(CudaWarning)) {
-        if calls.api().life() == Life::Forked {
-            // The lock may be the parent's.
-            return;
-        }
+impl Staging {
+    /// Ends the idle chunks; their context is about to end.
+    ///
+    /// Calls `cuEventDestroy`, `cuMemFreeHost`.
+    pub(crate) fn end(&self, calls: Calls<'_>, warn: &mut dyn FnMut(CudaWarning)) {
         let idle = mem::take(&mut *self.idle.lock());
         for chunk in idle {
             chunk.end(calls, warn);
         }
     }
-}
 
-impl Staging {
-    /// Fills places from the idle chunks, as many as there are.
-    fn take(&self, places: &mut [Option<Slot>]) {
+    /// Fills places from the idle chunks of this size, as many as there are.
+    fn take(&self, places: &mut [Option<Slot>], bytes: usize) {
         let mut idle = self.idle.lock();
         for place in places {
-            let Some(chunk) = idle.pop() else { return };
-            *place = Some(Slot { chunk, state: Use::Done });
+            let found = idle.iter().rposition(|chunk| chunk.bytes() == bytes);
+            let Some(found) = found else { return };
+            *place = Some(Slot { chunk: idle.swap_remove(found), state: Use::Done });
         }
     }
 
@@ -87,24 +86,24 @@ struct Slot {
 pub(super) struct Lease<'a> {
     home: &'a Stream,
     /// The first `len` are there until the lease is dropped.
-    slots: [Option<Slot>; CHUNKS_AT_ONCE],
+    slots: [Option<Slot>; CHUNKS_MAX],
     len: usize,
 }
 
 impl<'a> Lease<'a> {
-    /// Takes chunks for a copy of so many bytes, which aren't none.
+    /// Takes so many chunks of this size, at least one.
     ///
     /// Calls `cuEventCreate`, `cuMemHostAlloc` for those that must be made.
-    pub(super) fn take(home: &'a Stream, bytes: usize) -> Result<Self> {
-        let len = bytes.div_ceil(CHUNK_BYTES).min(CHUNKS_AT_ONCE);
+    pub(super) fn take(home: &'a Stream, chunks: usize, bytes: usize) -> Result<Self> {
+        let len = chunks.clamp(1, CHUNKS_MAX);
         let context = home.context();
-        let mut lease = Self { home, slots: [const { None }; CHUNKS_AT_ONCE], len };
+        let mut lease = Self { home, slots: [const { None }; CHUNKS_MAX], len };
         let places = lease.slots.get_mut(..len).unwrap_or_default();
-        if let Some(staging) = context.extra(Staging::default) {
-            staging.take(places);
+        if let Some(kept) = context.extra(Kept::default) {
+            kept.staging.take(places, bytes);
         }
         for place in places.iter_mut().filter(|place| place.is_none()) {
-            *place = Some(Slot { chunk: Chunk::new(context)?, state: Use::Done });
+            *place = Some(Slot { chunk: Chunk::new(context, bytes)?, state: Use::Done });
         }
         Ok(lease)
     }
@@ -182,15 +181,15 @@ impl<'a> Lease<'a> {
             Some(second) => error.with_second(&second),
             None => error,
         };
-        if wait == Wait::Captured { error.with_note(Note::Text(CAPTURED.into())) } else { error }
+        order::note_wait(error, wait)
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let is_settled = self.is_settled();
-        if is_settled && let Some(staging) = self.home.context().extra(Staging::default) {
-            staging.give_back(&mut self.slots);
+        if is_settled && let Some(kept) = self.home.context().extra(Kept::default) {
+            kept.staging.give_back(&mut self.slots);
         }
         if self.slots.iter().any(Option::is_some) {
             let left = self.slots.iter_mut().filter_map(Option::take).map(|slot| slot.chunk);

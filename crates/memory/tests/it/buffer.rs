@@ -122,7 +122,7 @@ fn operations_between_two_homes_are_refused_and_say_what_to_do() {
 }
 
 #[test]
-fn a_buffer_moves_between_contexts_of_its_device_but_not_between_devices() {
+fn a_buffer_moves_between_contexts_of_its_device_but_not_to_a_device_without_access() {
     run_with(SimOptions::with_devices(2), |t| {
         let context = Context::new(t.device(), ContextFlags::default()).unwrap();
         let there = context.new_stream().unwrap();
@@ -131,7 +131,8 @@ fn a_buffer_moves_between_contexts_of_its_device_but_not_between_devices() {
         assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3]);
         if let Some(other) = t.second_device() {
             let error = buffer.move_to(&other.new_stream().unwrap()).unwrap_err();
-            assert_eq!(error.to_string(), "stream: it is of device 1, the memory of device 0");
+            let text = "stream: it is of device 1, which has no access to this memory of device 0";
+            assert_eq!(error.to_string(), text);
         }
         assert_eq!(buffer.stream(), &there);
         drop((buffer, there));

@@ -1,8 +1,8 @@
 //! Exact counts of driver calls, each in its situation, the policy's own calls included.
 
 use cuhold_driver_sim::SimOptions;
-use cuhold_handles::{ObjectKind, Stream, table};
-use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
+use cuhold_handles::{EventOptions, ObjectKind, Stream, table};
+use cuhold_memory::{Buffer, CopyBatch, Grid, HostBuffer, Pool, PoolOptions};
 use cuhold_testkit::{Kit, run, run_with};
 
 const EXCHANGE: &str = "cuThreadExchangeStreamCaptureMode";
@@ -161,17 +161,17 @@ fn exact_counts_of_a_copy_that_owns_its_host_side() {
         for (stream, before) in [(created(t), &[][..]), (exposed(t), &[ASK])] {
             let mut buffer = Buffer::<u8>::uninit(&stream, 64).unwrap();
             let host = HostBuffer::<u8>::zeroed(t.context(), 64).unwrap();
-            t.context()
-                .with_current(|| {
-                    let (pending, calls) = t.calls(|| buffer.write_from(host).unwrap());
-                    let make = [CURRENT, "cuEventCreate"];
-                    let queue = ["cuMemcpyHtoDAsync", "cuEventRecord"];
-                    assert_eq!(calls, [&make[..], before, &queue].concat());
-                    let (_, calls) = t.calls(|| pending.wait().unwrap());
-                    let wait = [EXCHANGE, "cuEventSynchronize", EXCHANGE, "cuEventDestroy"];
-                    assert_eq!(calls, wait);
-                })
-                .unwrap();
+            // Makes the event.
+            let host = buffer.write_from(host).unwrap().wait().unwrap();
+            let (pending, calls) = t.calls(|| buffer.write_from(host).unwrap());
+            let queue = ["cuMemcpyHtoDAsync", "cuEventRecord"];
+            assert_eq!(calls, [before, &queue].concat());
+            let (host, calls) = t.calls(|| pending.wait().unwrap());
+            assert_eq!(calls, [EXCHANGE, "cuEventSynchronize", EXCHANGE]);
+            let (pending, calls) = t.calls(|| buffer.read_to(host).unwrap());
+            assert_eq!(calls, [before, &["cuMemcpyDtoHAsync", "cuEventRecord"]].concat());
+            figure("driver_calls_per_owned_copy", calls.len());
+            pending.wait().unwrap();
         }
     });
 }
@@ -181,15 +181,87 @@ fn exact_counts_of_moving_a_buffer_to_another_stream() {
     run(|t| {
         let (one, two) = (created(t), created(t));
         let mut buffer = Buffer::<u8>::uninit(&one, 64).unwrap();
+        let order = ["cuEventRecord", "cuStreamWaitEvent"];
         t.context()
             .with_current(|| {
                 let (_, calls) = t.calls(|| buffer.move_to(&two).unwrap());
-                let wait = ["cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"];
-                assert_eq!(calls, [&[CURRENT, "cuEventCreate"][..], &wait].concat());
+                assert_eq!(calls, [&[CURRENT, "cuEventCreate"][..], &order].concat());
                 let (_, calls) = t.calls(|| buffer.move_to(&two).unwrap());
                 assert_eq!(calls, [""; 0]);
+                let (_, calls) = t.calls(|| buffer.move_to(&one).unwrap());
+                assert_eq!(calls, order, "with an idle event");
+                figure("driver_calls_per_move", calls.len());
             })
             .unwrap();
+        let shown = exposed(t);
+        let (_, calls) = t.calls(|| buffer.move_to(&shown).unwrap());
+        assert_eq!(calls, [&[ASK][..], &order].concat(), "to an exposed stream");
+        let (_, calls) = t.calls(|| buffer.move_to(&two).unwrap());
+        assert_eq!(calls, [&[ASK][..], &order, &[ASK]].concat(), "from one");
+    });
+}
+
+#[test]
+fn exact_counts_of_closing_a_buffer_behind_other_work() {
+    run(|t| {
+        let (home, other) = (created(t), created(t));
+        let buffer = || Buffer::<u8>::uninit(&home, 64).unwrap();
+        let event = other.record_new(EventOptions::default()).unwrap();
+        // Makes the event.
+        buffer().close_after(&other).unwrap();
+        let one = buffer();
+        let (_, calls) = t.calls(|| one.close_after(&other).unwrap());
+        let order = ["cuEventRecord", "cuStreamWaitEvent"];
+        assert_eq!(calls, [&order, FREE].concat());
+        let two = buffer();
+        let (_, calls) = t.calls(|| two.close_after(&event).unwrap());
+        assert_eq!(calls, [&["cuStreamWaitEvent"], FREE].concat());
+    });
+}
+
+#[test]
+fn exact_counts_of_copies_between_homes_and_of_batches() {
+    run(|t| {
+        let (one, two) = (created(t), created(t));
+        let mut x = Buffer::<u32>::zeroed(&one, 64).unwrap();
+        let y = Buffer::<u32>::zeroed(&two, 64).unwrap();
+        // Makes the events.
+        x.copy_across(&y).unwrap();
+        let (_, calls) = t.calls(|| x.copy_across(&y).unwrap());
+        let order = ["cuEventRecord", "cuStreamWaitEvent"];
+        assert_eq!(calls, [&order[..], &["cuMemcpyDtoDAsync"], &order].concat());
+        let z = Buffer::<u32>::zeroed(&one, 64).unwrap();
+        let mut batch = CopyBatch::new();
+        let (left, right) = x.split_at_mut(32).unwrap();
+        batch.push(left, z.view(32..).unwrap()).unwrap();
+        batch.push(right, z.view(..32).unwrap()).unwrap();
+        let (_, calls) = t.calls(|| batch.queue().unwrap());
+        assert_eq!(calls, [CURRENT, PUSH, "cuMemcpyBatchAsync", POP]);
+    });
+}
+
+#[test]
+fn exact_counts_of_boxes() {
+    run(|t| {
+        let stream = created(t);
+        let mut x = Buffer::<u32>::zeroed(&stream, 64).unwrap();
+        let y = Buffer::<u32>::zeroed(&stream, 64).unwrap();
+        let rows = Grid::rect([3, 4]).pitch(4);
+        let cube = Grid::cube([3, 4, 3]).pitch(4).slice_rows(5);
+        let mut copy = |grid| {
+            let from = y.as_view().grid(grid).unwrap();
+            let mut to = x.as_view_mut().into_grid(grid).unwrap();
+            let (_, copied) = t.calls(|| to.copy_from(from).unwrap());
+            let (_, filled) = t.calls(|| to.fill(1).unwrap());
+            (copied, filled)
+        };
+        assert_eq!(copy(rows), (vec!["cuMemcpy2DAsync"], vec!["cuMemsetD2D32Async"]));
+        assert_eq!(copy(cube), (vec!["cuMemcpy3DAsync"], vec!["cuMemsetD2D32Async"; 3]));
+        let whole = cube.slice_rows(4);
+        assert_eq!(copy(whole), (vec!["cuMemcpy3DAsync"], vec!["cuMemsetD2D32Async"]));
+        let packed = Grid::rect([8, 8]);
+        assert_eq!(copy(packed), (vec!["cuMemcpyDtoDAsync"], vec!["cuMemsetD32Async"]));
+        assert_eq!(copy(Grid::rect([0, 4])), (vec![], vec![]));
     });
 }
 

@@ -2,6 +2,8 @@
 
 // `cfg(test)` holds here anyway: written out, it tells the lints that helpers may unwrap.
 #[cfg(test)]
+mod batch;
+#[cfg(test)]
 mod buffer;
 #[cfg(test)]
 mod copy;
@@ -14,9 +16,17 @@ mod end;
 #[cfg(test)]
 mod flip;
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
+mod grid;
+#[cfg(test)]
+mod home;
+#[cfg(test)]
 mod host;
 #[cfg(test)]
 mod launch;
+#[cfg(test)]
+mod managed;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
@@ -27,6 +37,8 @@ mod pending;
 mod pool;
 #[cfg(test)]
 mod pool_place;
+#[cfg(test)]
+mod progress;
 #[cfg(test)]
 mod raw;
 #[cfg(test)]

@@ -3,9 +3,12 @@
 #![expect(unsafe_code, reason = "calls the driver")]
 
 use cuhold_driver_sys::ffi::{
-    CUcontext, CUgraph, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
+    CUcontext, CUgraph, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation,
+    CUmemLocation_st__bindgen_ty_1, CUmemLocationType, CUstream, CUstreamCaptureMode,
+    CUstreamCaptureStatus,
 };
-use cuhold_handles::{Context, Driver, Owner, Stream, StreamOptions};
+use cuhold_handles::{Context, Device, Driver, Owner, Stream, StreamOptions};
+use cuhold_memory::Pool;
 
 /// A capture mode.
 pub(crate) type Mode = CUstreamCaptureMode;
@@ -95,4 +98,18 @@ pub(crate) fn end_anyhow(stream: &Stream) {
     if ended.is_ok() {
         destroy(stream.driver(), graph);
     }
+}
+
+/// Lets a device use a pool's memory, as another library does.
+pub(crate) fn grant(pool: &Pool, device: &Device) {
+    let access = CUmemAccessDesc {
+        location: CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device.as_raw() },
+        },
+        flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    // SAFETY: *handles*: the pool is live; *pointers*: a live local.
+    unsafe { pool.driver().calls().cuMemPoolSetAccess(pool.as_raw(), &raw const access, 1) }
+        .unwrap();
 }

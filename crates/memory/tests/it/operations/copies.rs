@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "copies from and to pointers")]
 
-use cuhold_memory::Buffer;
+use cuhold_memory::{
+    Buffer, CopyBatch, CopyOptions, SourceOrder, StagingOptions, copy_2d, copy_3d,
+    handles::driver_sys::ffi::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUmemorytype},
+};
 use cuhold_testkit::{NowCurrent, Run, StreamKind};
 use std::cell::RefCell;
 
@@ -74,5 +77,90 @@ cuhold_testkit::enrol! {
     BufferViewMut::copy_from |run| {
         let (to, from) = (RefCell::new(buffer(run, 10)), buffer(run, 10));
         run.repeat(|| to.borrow_mut().as_view_mut().copy_from(&from));
+    }
+
+    BufferView::read_into_with |run| {
+        let (buffer, to) = (buffer(run, len(run)), RefCell::new(vec![0; len(run)]));
+        run.repeat(|| {
+            let options = StagingOptions::default().chunk_bytes(1 << 19);
+            buffer.as_view().read_into_with(&mut to.borrow_mut(), options, |_| {})
+        });
+    }
+
+    BufferViewMut::write_slice_with |run| {
+        let (buffer, from) = (RefCell::new(buffer(run, len(run))), vec![7; len(run)]);
+        run.repeat(|| {
+            let options = StagingOptions::default().chunk_bytes(1 << 19);
+            buffer.borrow_mut().as_view_mut().write_slice_with(&from, options, |_| {})
+        });
+    }
+
+    BufferViewMut::copy_from_with |run| {
+        let (to, from) = (RefCell::new(buffer(run, 10)), buffer(run, 10));
+        // A default stream takes no options.
+        let options = match run.stream_kind() {
+            StreamKind::Legacy => CopyOptions::default(),
+            _ => CopyOptions::default().source_order(SourceOrder::Any),
+        };
+        run.repeat(|| to.borrow_mut().as_view_mut().copy_from_with(&from, options));
+    }
+
+    BufferViewMut::copy_across |run| {
+        let to = RefCell::new(buffer(run, 10));
+        let near = Buffer::uninit(&run.new_stream(), 10).unwrap();
+        let far = Buffer::uninit(&run.second_device().new_stream().unwrap(), 10).unwrap();
+        run.repeat(|| {
+            to.borrow_mut().as_view_mut().copy_across(&near)?;
+            to.borrow_mut().as_view_mut().copy_across(&far)
+        });
+    }
+
+    CopyBatch::queue |run| {
+        let (to, from) = (RefCell::new(buffer(run, 10)), buffer(run, 10));
+        run.repeat(|| {
+            let mut to = to.borrow_mut();
+            let (left, right) = to.split_at_mut(5)?;
+            let mut batch = CopyBatch::new();
+            batch.push(left, from.view(5..)?)?;
+            batch.push(right, from.view(..5)?)?;
+            batch.queue()
+        });
+    }
+
+    copy_2d |run| {
+        let (to, from) = (buffer(run, 10), buffer(run, 10));
+        let copy = CUDA_MEMCPY2D {
+            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            srcDevice: from.device_ptr(),
+            srcPitch: 5,
+            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            dstDevice: to.device_ptr(),
+            dstPitch: 4,
+            WidthInBytes: 4,
+            Height: 2,
+            ..CUDA_MEMCPY2D::default()
+        };
+        // SAFETY: within both buffers, which are used on this stream alone.
+        run.repeat(|| unsafe { copy_2d(run.stream(), &copy) });
+    }
+
+    copy_3d |run| {
+        let (to, from) = (buffer(run, 10), buffer(run, 10));
+        let copy = CUDA_MEMCPY3D {
+            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            srcDevice: from.device_ptr(),
+            srcPitch: 2,
+            srcHeight: 2,
+            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            dstDevice: to.device_ptr(),
+            dstPitch: 2,
+            dstHeight: 2,
+            WidthInBytes: 1,
+            Height: 2,
+            Depth: 2,
+            ..CUDA_MEMCPY3D::default()
+        };
+        // SAFETY: within both buffers, which are used on this stream alone.
+        run.repeat(|| unsafe { copy_3d(run.stream(), &copy) });
     }
 }

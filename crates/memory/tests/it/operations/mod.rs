@@ -2,8 +2,10 @@
 
 mod buffer;
 mod copies;
+mod grid;
 mod host;
 mod make;
+mod managed;
 mod pending;
 mod pool;
 mod resource;
@@ -13,8 +15,10 @@ use cuhold_testkit::Enrolled;
 const ENROLLED: &[&[Enrolled]] = &[
     buffer::OPERATIONS,
     copies::OPERATIONS,
+    grid::OPERATIONS,
     host::OPERATIONS,
     make::OPERATIONS,
+    managed::OPERATIONS,
     pending::OPERATIONS,
     pool::OPERATIONS,
     resource::OPERATIONS,

@@ -65,8 +65,9 @@ pub fn compare(
     lines(bench, iterations_max, &mut subjects);
     let mut group = criterion.benchmark_group(bench);
     if iterations_max <= SLOW {
-        // A sample of each size would take minutes.
-        group.sampling_mode(SamplingMode::Flat);
+        // Samples of growing size would take minutes.
+        group.sampling_mode(SamplingMode::Flat).sample_size(10);
+        group.warm_up_time(Duration::from_millis(50)).measurement_time(Duration::from_millis(200));
     }
     for index in 0..subjects.len() {
         let Some(name) = subjects.get(index).map(|subject| subject.name) else { continue };

@@ -35,6 +35,11 @@ const fn memory(name: &'static str) -> Test {
     it("cuhold-memory", name)
 }
 
+/// Of the bridge's own tests.
+const fn cudarc(name: &'static str) -> Test {
+    Test { package: "cuhold-cudarc", target: "lib", name }
+}
+
 const fn mutant(name: &'static str, without: &'static str, test: Test) -> Mutant {
     Mutant { name, without, test }
 }
@@ -383,5 +388,32 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "registered-leak",
         "host memory that may still be registered is leaked",
         handles("memory::registered_memory_is_leaked_where_it_could_not_be_unregistered"),
+    ),
+    // The bridge to cudarc.
+    mutant(
+        "cudarc-reclaimer",
+        "what is kept of cudarc's ends on the reclaimer",
+        cudarc(
+            "held::tests::it_ends_on_the_reclaimer_in_its_context_and_what_was_current_is_so_again",
+        ),
+    ),
+    mutant(
+        "cudarc-error",
+        "an error that cudarc stores is told",
+        cudarc(
+            "held::tests::an_error_that_its_drop_stores_is_a_warning_and_one_from_before_is_left_for_its_owner",
+        ),
+    ),
+    mutant(
+        "cudarc-stored",
+        "what cudarc stored before is stored again",
+        cudarc(
+            "kept::tests::an_error_of_the_work_is_given_and_one_from_before_it_is_left_where_it_was",
+        ),
+    ),
+    mutant(
+        "cudarc-loan",
+        "what cudarc still uses isn't ended",
+        cudarc("loan::tests::a_loan_ends_once_nobody_has_the_other_value_and_a_weak_one_counts"),
     ),
 ];

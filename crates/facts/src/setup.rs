@@ -237,9 +237,14 @@ impl Ctx {
 
     /// Makes the context's every later call fail: a kernel that writes where nothing is.
     pub(crate) fn fault(&self, stream: CUstream) -> Made<()> {
+        self.store(stream, 0x10)
+    }
+
+    /// Launches a kernel that writes a 1 of 32 bits to an address.
+    pub(crate) fn store(&self, stream: CUstream, address: CUdeviceptr) -> Made<()> {
         let function = self.function(c"fault")?;
-        let mut nowhere: CUdeviceptr = 0x10;
-        let mut parameters = [(&raw mut nowhere).cast::<c_void>()];
+        let mut address = address;
+        let mut parameters = [(&raw mut address).cast::<c_void>()];
         let none = core::ptr::null_mut();
         let list = parameters.as_mut_ptr();
         must!(self.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, list, none));

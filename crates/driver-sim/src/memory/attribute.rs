@@ -69,7 +69,11 @@ impl Turn<'_> {
         }
         let base = self.found(address)?;
         let found = self.state.memory.space.at(base).ok_or(CUresult::INVALID_VALUE)?;
-        let is_host = matches!(found.origin, Origin::Host(..) | Origin::Registered(_));
+        let is_host = match found.origin {
+            Origin::Host(..) | Origin::Registered(_) => true,
+            Origin::Pool(_) => found.is_on_host() && !self.state.memory.is_managed(found.origin),
+            _ => false,
+        };
         let value = match attribute {
             Attribute::CU_POINTER_ATTRIBUTE_CONTEXT => {
                 Value::Word(found.origin.owner().map_or(0, |owner| owner.raw() as u64))

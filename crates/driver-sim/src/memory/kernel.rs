@@ -58,14 +58,14 @@ impl State {
     }
 
     /// Memory of the kernel's own device, and the host's page-locked memory, is there for all of its contexts
-    /// (measured). Another device's pool memory needs the pool's access, other memory of it the contexts' peer access.
+    /// (measured). Memory of another device's pool, or of the host's, needs the pool's access; other memory of another
+    /// device the contexts' peer access.
     fn may_access(&mut self, access: KernelAccess, address: u64) -> Result<(), CUresult> {
         let Some(found) = self.memory.space.containing(address) else { return Ok(()) };
         let there = found.device == access.device || found.is_on_host();
         let granted = match found.origin {
             // Its own device, too, has access only if it was given.
             Origin::Mapped => self.memory.mapping_is_usable(found.base, Some(access.device)),
-            _ if there => true,
             Origin::Pool(pool) => {
                 let granted = self
                     .memory
@@ -73,6 +73,7 @@ impl State {
                     .map(|pool| pool.access(Location::Device(access.device)) == Access::ReadWrite);
                 granted == Some(true)
             }
+            _ if there => true,
             origin => {
                 let peers = self.contexts.get(access.context).map(|context| &context.peers);
                 let owner = origin.owner();

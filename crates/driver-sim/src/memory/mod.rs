@@ -94,7 +94,7 @@ use self::{
     ipc::Opened,
     mapping::Reservation,
     physical::Physical,
-    pool::{Location, Pool},
+    pool::{Access, Location, Pool},
     pool_place::{Place, PlacePools},
     space::{Allocation, Request, Space},
 };
@@ -136,6 +136,9 @@ pub(crate) struct Memory {
     devices: Vec<DeviceMemory>,
     /// The pools of the places that were asked for theirs.
     places: BTreeMap<Place, PlacePools>,
+    /// The access that destroyed pools had granted, by their handles' values: a pool that gets the value again begins with
+    /// it, as a public report says of real drivers.
+    left_access: BTreeMap<usize, BTreeMap<Location, Access>>,
     /// Page-locked memory of contexts that ended: the program may still hold its address, so it stays.
     kept: Vec<Allocation>,
     physical: Table<Physical>,
@@ -176,6 +179,7 @@ impl Memory {
             dying: BTreeMap::new(),
             devices,
             places: BTreeMap::new(),
+            left_access: BTreeMap::new(),
             kept: Vec::new(),
             physical: Table::new(ObjectKind::PhysicalAllocation, options.reuse_handles),
             reservations: BTreeMap::new(),
@@ -272,7 +276,11 @@ impl Memory {
         if taken > POOL_ADDRESS_BYTES {
             return Err(CUresult::OUT_OF_MEMORY);
         }
-        Ok(self.pools.insert(made, pool))
+        let key = self.pools.insert(made, pool);
+        if let Some(pool) = self.pools.get_mut(key) {
+            pool.inherit(self.left_access.remove(&key.raw()).unwrap_or_default());
+        }
+        Ok(key)
     }
 
     /// Ends a pool: at once if nothing of it is out, else with the last free.
@@ -284,6 +292,12 @@ impl Memory {
             place.current = place.default;
         }
         let ended = self.pools.remove(key, by, Ending::Destroyed);
+        if let Some(access) = ended.as_ref().map(Pool::left_access)
+            && self.pools.is_reusing()
+            && !access.is_empty()
+        {
+            self.left_access.insert(key.raw(), access);
+        }
         if let Some(pool) = ended.filter(|pool| !pool.is_unused()) {
             self.dying.insert(key.id(), pool);
         }

@@ -227,12 +227,29 @@ impl Pool {
         self.is_managed() || !matches!(self.location, Location::Device(_))
     }
 
-    /// What `device` may do with the pool's memory.
+    /// What may be done with the pool's memory from a place. Managed memory goes to whoever uses it, and the host's is one
+    /// for all of its nodes.
     pub(crate) fn access(&self, location: Location) -> Access {
-        if self.is_managed() {
+        let is_host = |place| matches!(place, Location::Host | Location::HostNuma(_));
+        if self.is_managed() || (is_host(location) && is_host(self.location)) {
             return Access::ReadWrite;
         }
         self.access.get(&location).copied().unwrap_or(Access::None)
+    }
+
+    /// What it granted beyond the access that a pool has of itself.
+    pub(crate) fn left_access(&self) -> BTreeMap<Location, Access> {
+        let granted = self.access.iter().map(|(location, access)| (*location, *access));
+        granted
+            .filter(|(location, access)| *location != self.location && *access != Access::None)
+            .collect()
+    }
+
+    /// Begins with access that another pool left.
+    pub(crate) fn inherit(&mut self, access: BTreeMap<Location, Access>) {
+        for (location, access) in access {
+            self.access.entry(location).or_insert(access);
+        }
     }
 
     /// Grants and takes access, all of the list or nothing.

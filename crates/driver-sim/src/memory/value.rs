@@ -144,7 +144,8 @@ impl Memory {
             return Err(Refusal::Value);
         };
         match self.space.at(base).map(|found| found.origin) {
-            None | Some(Origin::Managed(_)) => Err(Refusal::Value),
+            None => Err(Refusal::Value),
+            Some(origin) if self.is_managed(origin) => Err(Refusal::Value),
             Some(Origin::Graph(_)) if !captured => Err(Refusal::Value),
             Some(origin) => Ok(Cell { address, width, id, origin, by }),
         }

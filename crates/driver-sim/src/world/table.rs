@@ -112,6 +112,11 @@ impl<T> Table<T> {
         self.kind
     }
 
+    /// Whether values are given again.
+    pub(crate) fn is_reusing(&self) -> bool {
+        self.reuse
+    }
+
     fn base(&self) -> usize {
         (0x5a00 + self.kind as usize) << 48
     }

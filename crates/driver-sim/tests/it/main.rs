@@ -31,6 +31,7 @@ mod page_locked;
 mod pointer;
 mod pool;
 mod pool_end;
+mod pool_place;
 mod process;
 mod random;
 mod stream;

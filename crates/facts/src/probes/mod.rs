@@ -33,6 +33,7 @@ mod occupancy;
 mod peer;
 mod pool;
 mod pool_case;
+mod pool_default;
 mod pool_end;
 mod pool_place;
 mod pool_share;
@@ -63,6 +64,7 @@ pub(crate) const ALL: &[&[Probe]] = &[
     managed_batch::PROBES,
     pool::PROBES,
     pool_case::PROBES,
+    pool_default::PROBES,
     pool_end::PROBES,
     pool_place::PROBES,
     pool_share::PROBES,

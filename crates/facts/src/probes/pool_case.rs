@@ -236,7 +236,7 @@ pub(super) const PROBES: &[Probe] = &[
     }),
 ];
 
-fn counters(c: &mut Ctx, label: &str, pool: CUmemoryPool) -> Made<()> {
+pub(super) fn counters(c: &mut Ctx, label: &str, pool: CUmemoryPool) -> Made<()> {
     let (used, reserved) = (c.pool_attribute(pool, USED)?, c.pool_attribute(pool, RESERVED)?);
     let high = c.pool_attribute(pool, USED_HIGH)?;
     let reserved_high = c.pool_attribute(pool, RESERVED_HIGH)?;

@@ -18,6 +18,7 @@ use crate::{
     audit::{ObjectKind, ViolationKind},
     capture::CaptureId,
     context::Context,
+    elsewhere::Wait,
     graph::{GraphNode, NodeKind},
     memory::{HandleOf, SharedEvent, from_c, handle, named, to_c},
     queue::{Point, Work},
@@ -68,9 +69,6 @@ impl State {
         if let Record::On { time_ns, .. } = &mut event.record {
             *time_ns = Some(now);
         }
-        if let Some((shared, number)) = &event.shared {
-            shared.reach(*number);
-        }
     }
 }
 
@@ -112,8 +110,17 @@ impl Turn<'_> {
         Ok(waits)
     }
 
+    /// A wait for the record that another process made of an event, if that isn't reached.
+    fn wait_for_another(&mut self, event: Key<Event>) -> Result<Option<Wait>, CUresult> {
+        if !self.waits_for_another(event)? {
+            return Ok(None);
+        }
+        let shared = self.event_data(event)?.shared.as_ref();
+        Ok(shared.map(|(shared, _)| Wait::for_newest(Arc::clone(shared))))
+    }
+
     /// The point that an event's last record stands for; `None` if there is nothing to wait for. What another process
-    /// has to do first can't be waited for.
+    /// has to do first can't be waited for in this way.
     pub(crate) fn event_point(&mut self, event: Key<Event>) -> Result<Option<Point>, CUresult> {
         if self.waits_for_another(event)? {
             return Err(CUresult::MISSING);
@@ -140,13 +147,17 @@ impl Turn<'_> {
         if let Some((shared, number)) = &mut data.shared {
             *number = shared.record();
         }
-        let (point, at_once) =
-            self.state.queues.submit(target.queue, Work::Record { event, serial }, &[]);
+        let shared = data.shared.clone();
+        let work = Work::Record { event, serial, shared: shared.clone() };
+        let (point, at_once) = self.state.queues.submit(target.queue, work, &[]);
         self.event_data(event)?.record = Record::On { point, time_ns: None };
-        if at_once.is_some() {
-            self.state.event_happened(event, serial);
+        if let Some((shared, number)) = shared {
+            shared.made(number, self.elsewhere(), point);
         }
-        Ok(())
+        match at_once {
+            Some(work) => self.perform(work, target.context),
+            None => Ok(()),
+        }
     }
 }
 
@@ -217,8 +228,11 @@ pub(crate) fn record_with_flags(
 pub(crate) fn query(turn: &mut Turn<'_>, event: CUevent) -> Answer {
     let event = turn.event(event)?;
     turn.not_lost()?;
-    if turn.waits_for_another(event)? {
+    if let Some(wait) = turn.wait_for_another(event)? {
         turn.check_capture()?;
+        if turn.state.options.queries_advance {
+            turn.help_once(&wait, &mut Vec::new());
+        }
         return Err(CUresult::NOT_READY);
     }
     let point = turn.own_point(event)?;
@@ -235,7 +249,11 @@ pub(crate) fn query(turn: &mut Turn<'_>, event: CUevent) -> Answer {
 pub(crate) fn synchronize(turn: &mut Turn<'_>, event: CUevent) -> Answer {
     let event = turn.event(event)?;
     turn.not_lost()?;
-    let point = turn.event_point(event)?;
+    if let Some(wait) = turn.wait_for_another(event)? {
+        turn.check_capture()?;
+        return turn.complete_elsewhere(&wait);
+    }
+    let point = turn.own_point(event)?;
     turn.check_capture()?;
     point.map_or(Ok(()), |point| turn.complete(point))?;
     turn.state.memory.synchronized();
@@ -322,16 +340,17 @@ pub(crate) fn ipc_handle(
     }
     let number = (process, event.id());
     if data.shared.is_none() {
-        let shared = Arc::new(SharedEvent { process, ..SharedEvent::default() });
-        let mut mine = 0;
-        if let Record::On { time_ns, .. } = data.record {
+        let shared = Arc::new(SharedEvent::of(process));
+        let (mut mine, record) = (0, data.record.clone());
+        if let Record::On { point, time_ns } = record {
             // What was recorded before is seen from now on.
             mine = shared.record();
             if time_ns.is_some() {
                 shared.reach(mine);
             }
+            shared.made(mine, turn.elsewhere(), point);
         }
-        data.shared = Some((Arc::clone(&shared), mine));
+        turn.event_data(event)?.shared = Some((Arc::clone(&shared), mine));
         turn.state.memory.exchange.export_event(number, shared);
     }
     out.write(CUipcEventHandle { reserved: to_c(handle(HandleOf::Event, number)) });
@@ -355,8 +374,13 @@ pub(crate) fn stream_wait(
     if external {
         return turn.enqueue(target, NodeKind::EventWait, Work::Marker);
     }
-    if turn.waits_for_another(event)? {
-        return Err(CUresult::MISSING);
+    if let Some(wait) = turn.wait_for_another(event)? {
+        if turn.is_capturing(target) {
+            return Err(CUresult::MISSING);
+        }
+        turn.isolated(target)?;
+        turn.submit(target, Work::Elsewhere(wait), &[]);
+        return Ok(());
     }
     match turn.event_data(event)?.record.clone() {
         Record::Never => turn.capture_usable(target).map(|_capturing| ()),

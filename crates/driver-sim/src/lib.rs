@@ -23,8 +23,7 @@
 //! - Time: a clock moves a microsecond with each piece of work, and as it is told.
 //! - What the real driver does on a stale handle: it may crash or take it for another object. [`SimOptions`] can make
 //!   handles be reused; a stale one then names the new object, as there.
-//! - The order of work between processes: [`Sim::other_process`] opens what this one exports, but waiting there for work
-//!   of here that isn't done answers *missing*.
+//! - Captures of waits for another process's work, and waits of whole contexts for it: they answer *missing*.
 //! - Physical memory of hosts; graphs with memory or external event nodes can't be made executable.
 //! - What a linker does: linked PTX is PTX again, put together.
 //! - What kernels sample from textures.
@@ -40,6 +39,7 @@ mod code;
 mod context;
 mod device;
 mod driver;
+mod elsewhere;
 mod event;
 mod external;
 mod graph;

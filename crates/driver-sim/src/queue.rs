@@ -21,8 +21,9 @@ use cuhold_driver_sys::{
 
 use crate::{
     context::Context,
+    elsewhere::Wait,
     event::Event,
-    memory::Await,
+    memory::{Await, SharedEvent},
     world::{Key, State, UserData, World},
 };
 
@@ -63,7 +64,12 @@ pub(crate) enum Work {
     /// Nothing by itself: a place to wait for, or a wait.
     Marker,
     /// An event's record, which takes the time.
-    Record { event: Key<Event>, serial: u64 },
+    Record {
+        event: Key<Event>,
+        serial: u64,
+        /// Of an event between processes: what they see, and the record's number there.
+        shared: Option<(Arc<SharedEvent>, u64)>,
+    },
     /// A host function. Those of one context run one at a time.
     Host { function: CUhostFn, data: UserData },
     /// A stream callback: like a host function, but called after a fault too, with its status.
@@ -74,6 +80,8 @@ pub(crate) enum Work {
     OnCaller(OnCaller),
     /// A wait for a value in memory.
     Await(Await),
+    /// A wait for work of another process.
+    Elsewhere(Wait),
 }
 
 impl Work {
@@ -98,6 +106,7 @@ impl fmt::Debug for Work {
             Self::OnState(_) => "OnState",
             Self::OnCaller(_) => "OnCaller",
             Self::Await(_) => "Await",
+            Self::Elsewhere(_) => "Elsewhere",
         })
     }
 }
@@ -293,6 +302,14 @@ impl Queues {
                 }
             }
         }
+    }
+
+    /// The work that every queue has come to and that nothing else holds up.
+    pub(crate) fn fronts(&self) -> impl Iterator<Item = &Work> {
+        let idle = self.map.values().filter(|queue| !queue.running);
+        let fronts = idle.filter_map(|queue| queue.items.front());
+        let free = fronts.filter(|item| item.after.iter().all(|point| self.is_reached(*point)));
+        free.map(|item| &item.work)
     }
 
     /// Takes the front of a queue to run it.

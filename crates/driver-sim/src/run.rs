@@ -20,6 +20,7 @@ use cuhold_driver_sys::{
 use crate::{
     audit::ViolationKind,
     context::Context,
+    elsewhere::Helped,
     queue::{Next, OnCaller, Point, QueueId, Start, Work},
     world::{Answer, Key, Turn, UserData},
 };
@@ -44,11 +45,12 @@ impl Turn<'_> {
         }
     }
 
-    /// A value is waited for. Other streams go on meanwhile, as on a device; where none can, the host is given a moment
-    /// to write it. Where nobody ever does, the wait doesn't end, as with a real driver.
-    fn pass(&mut self) {
+    /// A value is waited for, or another process. Other streams go on meanwhile, as on a device; where none can, the other
+    /// process does; where it can't, the host is given a moment to write the value. Where nobody ever does, the wait doesn't end, as with a real driver.
+    pub(crate) fn pass(&mut self) {
         match self.next_anywhere(|_| true) {
             Next::Run(queue) => self.step(queue),
+            _ if self.help_others(&mut Vec::new()) == Helped::Ran => {}
             _ => self.wait_for_progress_or(MOMENT),
         }
     }
@@ -110,10 +112,11 @@ impl Turn<'_> {
         }
     }
 
-    fn next_towards(&self, goal: Point) -> Next {
+    pub(crate) fn next_towards(&self, goal: Point) -> Next {
         let state = &*self.state;
         state.queues.next(goal, |work, context| match work {
             Work::Await(wait) if !wait.is_over(&state.memory) => Start::Written,
+            Work::Elsewhere(wait) if !wait.is_over() => Start::Written,
             work if work.is_on_host() && state.host_running.contains(&context.id()) => Start::Later,
             _ => Start::Now,
         })
@@ -131,7 +134,7 @@ impl Turn<'_> {
     }
 
     /// Runs the front of a queue.
-    fn step(&mut self, queue: QueueId) {
+    pub(crate) fn step(&mut self, queue: QueueId) {
         let Some((work, context)) = self.state.queues.take(queue) else { return };
         let result = self.perform(work, context);
         self.state.now_ns += WORK_NS;
@@ -147,9 +150,12 @@ impl Turn<'_> {
 
     pub(crate) fn perform(&mut self, work: Work, context: Key<Context>) -> Answer {
         match work {
-            Work::Marker => Ok(()),
-            Work::Record { event, serial } => {
+            Work::Marker | Work::Elsewhere(_) => Ok(()),
+            Work::Record { event, serial, shared } => {
                 self.state.event_happened(event, serial);
+                if let Some((shared, number)) = shared {
+                    shared.reach(number);
+                }
                 Ok(())
             }
             Work::Host { function, data } => {

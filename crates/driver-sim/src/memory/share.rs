@@ -16,6 +16,7 @@ use cuhold_driver_sys::ffi::{c_char, c_int};
 use parking_lot::Mutex;
 
 use super::{bytes::SharedBytes, file, physical::PhysicalData, pool::Location};
+use crate::{elsewhere::Elsewhere, queue::Point};
 
 /// What a file stands for.
 #[derive(Clone, Debug)]
@@ -56,12 +57,42 @@ pub(crate) struct SharedEvent {
     pub(crate) reached: AtomicU64,
     /// Whether the exporting process destroyed it.
     pub(crate) destroyed: AtomicBool,
+    /// Records that may not be reached: their numbers, and where they stand in which process.
+    made: Mutex<Vec<(u64, Elsewhere, Point)>>,
 }
 
 impl SharedEvent {
+    /// One of this process, which was never recorded.
+    pub(crate) fn of(process: u64) -> Self {
+        Self { process, ..Self::default() }
+    }
+
     /// One more record; gives its number.
     pub(crate) fn record(&self) -> u64 {
         self.recorded.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Where the record of this number stands.
+    pub(crate) fn made(&self, number: u64, process: Elsewhere, point: Point) {
+        let mut made = self.made.lock();
+        made.retain(|(number, ..)| !self.is_reached(*number));
+        made.push((number, process, point));
+    }
+
+    /// Where the record of this number stands, if it was said and there is still something to wait for.
+    pub(crate) fn maker(&self, number: u64) -> Option<(Elsewhere, Point)> {
+        let made = self.made.lock();
+        let found = made.iter().find(|(made, ..)| *made == number);
+        found.map(|(_, process, point)| (process.clone(), *point))
+    }
+
+    /// The newest record's number.
+    pub(crate) fn newest(&self) -> u64 {
+        self.recorded.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_reached(&self, number: u64) -> bool {
+        self.reached.load(Ordering::Relaxed) >= number
     }
 
     /// The record of this number was reached.

@@ -20,7 +20,7 @@ mod thread;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread::ThreadId,
@@ -51,7 +51,7 @@ pub(crate) type Answer = Result<(), CUresult>;
 pub(crate) struct World(Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     state: Mutex<State>,
     /// Notified whenever a piece of queued work completed.
     progress: Condvar,
@@ -65,6 +65,14 @@ impl World {
             progress: Condvar::new(),
             exiting: AtomicBool::new(false),
         }))
+    }
+
+    pub(crate) fn of(inner: Arc<Inner>) -> Self {
+        Self(inner)
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Inner> {
+        Arc::downgrade(&self.0)
     }
 
     /// The state, for audits and set-up; no call is made.

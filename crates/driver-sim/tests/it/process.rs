@@ -101,28 +101,121 @@ fn the_exporting_process_opens_neither_its_memory_nor_its_event() {
     assert_eq!(opened, refused);
 }
 
-#[test]
-fn an_opened_event_shows_the_exporter_s_work_and_what_can_t_be_waited_for_is_missing() {
-    let (here, there) = two();
+/// An event of one process, opened by another.
+fn shared_event(here: &Sim, there: &Sim) -> (CUevent, CUevent) {
     let event: CUevent = get!(here, cuEventCreate(out, SHARED)).unwrap();
     let handle: CUipcEventHandle = get!(here, cuIpcGetEventHandle(out, event)).unwrap();
-    let opened: CUevent = get!(there, cuIpcOpenEventHandle(out, handle)).unwrap();
+    (event, get!(there, cuIpcOpenEventHandle(out, handle)).unwrap())
+}
+
+#[test]
+fn an_opened_event_shows_the_exporter_s_work_and_waiting_for_it_lets_that_work_run() {
+    let (here, there) = two();
+    let (event, opened) = shared_event(&here, &there);
     call!(there, cuEventQuery(opened)).unwrap();
-    let s = stream(&here, 1);
+    let (s, t) = (stream(&here, 1), stream(&there, 1));
+    let (runs, later) = (crate::ask::Runs::default(), crate::ask::Runs::default());
+    runs.queue(&here, s).unwrap();
+    call!(here, cuEventRecord(event, s)).unwrap();
+    later.queue(&here, s).unwrap();
+    assert_eq!(call!(there, cuEventQuery(opened)), Err(CUresult::NOT_READY));
+    call!(there, cuStreamWaitEvent(t, opened, 0)).unwrap();
+    assert_eq!(runs.count(), 0, "nobody waits yet");
+    call!(there, cuEventSynchronize(opened)).unwrap();
+    call!(there, cuEventQuery(opened)).unwrap();
+    call!(there, cuStreamSynchronize(t)).unwrap();
+    assert_eq!([runs.count(), later.count()], [1, 0], "only what the record is behind");
+    call!(there, cuEventSynchronize(opened)).unwrap();
+    assert_clean(&here);
+    assert_clean(&there);
+}
+
+#[test]
+fn a_stream_waits_for_the_record_of_another_process_at_the_time_of_the_wait() {
+    let (here, there) = two();
+    let (event, opened) = shared_event(&here, &there);
+    let mine = memory(&here);
+    let handle: CUipcMemHandle = get!(here, cuIpcGetMemHandle(out, mine)).unwrap();
+    let theirs: u64 = get!(there, cuIpcOpenMemHandle_v2(out, handle, LAZY)).unwrap();
+    let (s, t) = (stream(&here, 1), stream(&there, 1));
+    call!(here, cuMemsetD32Async(mine, 7, 1, s)).unwrap();
+    call!(here, cuEventRecord(event, s)).unwrap();
+    call!(there, cuStreamWaitEvent(t, opened, 0)).unwrap();
+    let mut word = 0_u32;
+    call!(there, cuMemcpyDtoHAsync_v2((&raw mut word).cast(), theirs, 4, t)).unwrap();
+    call!(here, cuMemsetD32Async(mine, 8, 1, s)).unwrap();
+    call!(here, cuEventRecord(event, s)).unwrap();
+    assert_eq!(call!(there, cuStreamQuery(t)), Err(CUresult::NOT_READY));
+    there.run_all();
+    assert_eq!(there.pending(), 2, "what waits for another process stays");
+    call!(there, cuStreamSynchronize(t)).unwrap();
+    assert_eq!(word, 7);
+    assert_eq!(here.pending(), 2, "the second fill and record");
+    assert_clean(&there);
+}
+
+#[test]
+fn two_processes_that_wait_for_each_other_in_turn_both_go_on() {
+    let (here, there) = two();
+    let (ping, ping_there) = shared_event(&here, &there);
+    let (pong_there, pong) = shared_event(&there, &here);
+    let (s, t) = (stream(&here, 1), stream(&there, 1));
+    let runs = crate::ask::Runs::default();
+    for _ in 0..3 {
+        runs.queue(&here, s).unwrap();
+        call!(here, cuEventRecord(ping, s)).unwrap();
+        call!(there, cuStreamWaitEvent(t, ping_there, 0)).unwrap();
+        runs.queue(&there, t).unwrap();
+        call!(there, cuEventRecord(pong_there, t)).unwrap();
+        call!(here, cuStreamWaitEvent(s, pong, 0)).unwrap();
+    }
+    call!(here, cuStreamSynchronize(s)).unwrap();
+    assert_eq!(runs.count(), 6);
+    assert_eq!((here.pending(), there.pending()), (0, 0));
+    assert_clean(&here);
+    assert_clean(&there);
+}
+
+#[test]
+fn processes_wait_for_each_other_from_threads_of_their_own() {
+    let (here, there) = two();
+    let (event, opened) = shared_event(&here, &there);
+    let runs = crate::ask::Runs::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            call!(there, cuCtxSetCurrent(primary(&there, 0))).unwrap();
+            let t = stream(&there, 1);
+            for _ in 0..100 {
+                call!(there, cuStreamWaitEvent(t, opened, 0)).unwrap();
+                call!(there, cuStreamSynchronize(t)).unwrap();
+                call!(there, cuEventSynchronize(opened)).unwrap();
+            }
+        });
+        let s = stream(&here, 1);
+        for _ in 0..100 {
+            runs.queue(&here, s).unwrap();
+            call!(here, cuEventRecord(event, s)).unwrap();
+        }
+        call!(here, cuStreamSynchronize(s)).unwrap();
+    });
+    assert_eq!(runs.count(), 100);
+    assert_clean(&here);
+    assert_clean(&there);
+}
+
+#[test]
+fn work_of_a_process_that_is_gone_is_not_waited_for() {
+    let (here, there) = two();
+    let (event, opened) = shared_event(&here, &there);
+    let (s, t) = (stream(&here, 1), stream(&there, 1));
     let runs = crate::ask::Runs::default();
     runs.queue(&here, s).unwrap();
     call!(here, cuEventRecord(event, s)).unwrap();
-    assert_eq!(call!(there, cuEventQuery(opened)), Err(CUresult::NOT_READY));
-    assert_eq!(call!(there, cuEventSynchronize(opened)), Err(CUresult::MISSING));
-    let t = stream(&there, 1);
-    assert_eq!(call!(there, cuStreamWaitEvent(t, opened, 0)), Err(CUresult::MISSING));
-    call!(here, cuStreamSynchronize(s)).unwrap();
-    call!(there, cuEventQuery(opened)).unwrap();
-    call!(there, cuEventSynchronize(opened)).unwrap();
     call!(there, cuStreamWaitEvent(t, opened, 0)).unwrap();
-    assert_eq!(runs.count(), 1);
-    assert_clean(&here);
-    assert_clean(&there);
+    drop(here);
+    call!(there, cuStreamSynchronize(t)).unwrap();
+    call!(there, cuEventSynchronize(opened)).unwrap();
+    assert_eq!(runs.count(), 0);
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn copy_and_fill(criterion: &mut Criterion, bed: &Bed) {
     bed.raw.cuStreamDestroy_v2(raw_stream);
 }
 
-/// Another stream that waits for the former one: an event, made, recorded, waited for, ended.
+/// Another stream that waits for the former one: an event that is recorded and waited for.
 fn moved(criterion: &mut Criterion, bed: &Bed) {
     let (one, two) = (bed.device.new_stream().unwrap(), bed.device.new_stream().unwrap());
     let (raw_one, raw_two) = (bed.raw.new_stream(), bed.raw.new_stream());
@@ -122,13 +122,12 @@ fn moved(criterion: &mut Criterion, bed: &Bed) {
         .peer
         .as_ref()
         .map(|peer| (peer.context.new_stream().unwrap(), peer.context.new_stream().unwrap()));
+    let event = bed.raw.new_event();
     let mut is_first = true;
     let mut subjects = vec![
         Subject::new("raw", || {
-            let event = bed.raw.new_event();
             bed.raw.cuEventRecord(event, raw_one);
             bed.raw.cuStreamWaitEvent(raw_two, event, 0);
-            bed.raw.cuEventDestroy_v2(event);
         })
         .settle(|| bed.raw.cuStreamSynchronize(raw_two)),
         Subject::new("cuhold", || {
@@ -146,6 +145,7 @@ fn moved(criterion: &mut Criterion, bed: &Bed) {
         );
     }
     compare(criterion, "move a buffer to another stream", 500, subjects);
+    bed.raw.cuEventDestroy_v2(event);
     bed.raw.cuStreamDestroy_v2(raw_two);
     bed.raw.cuStreamDestroy_v2(raw_one);
 }

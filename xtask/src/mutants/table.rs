@@ -389,6 +389,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "host memory that may still be registered is leaked",
         handles("memory::registered_memory_is_leaked_where_it_could_not_be_unregistered"),
     ),
+    mutant(
+        "home-order",
+        "a stream that takes a buffer over waits for the one that had it",
+        memory("home::memory_that_is_closed_behind_another_stream_is_freed_after_its_work"),
+    ),
     // The bridge to cudarc.
     mutant(
         "cudarc-reclaimer",

@@ -18,7 +18,7 @@
 //! - What the GPU may still use is leaked, with a warning, rather than freed on a guess.
 //! - Nothing panics out of a `Drop`, nothing ends the process.
 //!
-//! [`failure_policy`] is the whole of it, with examples.
+//! [`failure_policy`] is the whole of it, with examples. [`memory_resources`] says where to take memory from.
 //!
 //! # Testing without a GPU
 //! With the feature `sim`, [`Driver::from_api`]`(cuhold::sim::Sim::new())` is a driver whose kernels are host closures;
@@ -31,6 +31,9 @@ mod compile;
 
 #[doc = include_str!("../failure-policy.md")]
 pub mod failure_policy {}
+
+#[doc = include_str!("../memory-resources.md")]
+pub mod memory_resources {}
 
 pub use compile::{CompileOptions, Compiler, Output, Program};
 #[cfg(feature = "sim")]

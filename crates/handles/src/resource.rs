@@ -33,7 +33,7 @@ use crate::{
     report::{CudaWarning, foreign},
     scope::{self, Outcome},
 };
-use cuhold_driver_sys::{CUresult, Call, Life, mutant};
+use cuhold_driver_sys::{CUresult, Call, Kind, Life, mutant};
 use std::{
     any::Any,
     fmt,
@@ -134,11 +134,18 @@ impl<R: Resource> Block<R> {
         }
         let owner = R::context(&self.deps);
         let owner = (!owner.is_null()).then_some(owner);
-        scope::cleanup(self.driver(), owner, call.columns(), |calls| {
+        let outcome = scope::cleanup(self.driver(), owner, call.columns(), |calls| {
             // SAFETY: this block owns `raw`, isn't ended, and makes this call once: the caller marks it as ended, lets
             // go of the block, or knows that the driver refused to be called.
             unsafe { R::destroy(calls, self.raw, &self.deps) }
-        })
+        });
+        match outcome.operation {
+            // What had to come first failed, so that the object wasn't ended.
+            Some(failure) if failure.call.columns().kind != Kind::Destroy => {
+                Outcome { activate: Some(failure), operation: None, skipped: true, ..outcome }
+            }
+            _ => outcome,
+        }
     }
 
     /// Whether the destroy failed because this thread runs a callback of somebody else's: nothing was done then, and

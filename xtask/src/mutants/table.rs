@@ -376,6 +376,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "memory that was moved to a default stream is freed once its work is done",
         memory("home::memory_that_was_moved_to_a_default_stream_is_freed_once_its_work_is_done"),
     ),
+    mutant(
+        "peer-reach",
+        "a device is asked whether it can reach a pool's memory before it is let",
+        memory(
+            "peers::a_device_that_can_not_reach_the_memory_is_refused_by_name_and_nothing_changes",
+        ),
+    ),
+    mutant(
+        "peer-wait",
+        "a peer's work is waited for before the memory is taken out of its reach",
+        memory("peers::a_peer_is_removed_once_its_work_is_done"),
+    ),
     // Memory that isn't stream-ordered.
     mutant(
         "foreign-users",

@@ -14,6 +14,7 @@
 
 #![expect(unsafe_code, reason = "asks and waits through the driver")]
 
+use super::DeviceMemory;
 use crate::{
     context::Context,
     current::Current,
@@ -28,7 +29,7 @@ use crate::{
 };
 use cuhold_driver_sys::{CUresult, Call, Failure, ffi::CUstreamCaptureStatus, mutant};
 use parking_lot::Mutex;
-use std::{fmt, thread::ThreadId};
+use std::{fmt, mem, thread::ThreadId};
 
 /// What is said of memory whose users aren't known to be done.
 const IN_USE: &str = "work of another context may still use it";
@@ -57,6 +58,10 @@ enum How {
     Kept(Stream),
     /// An event was recorded behind it.
     Marked(Event),
+    /// All work of a context: the end of this memory of it waits for that.
+    Whole(DeviceMemory),
+    /// It was waited for.
+    Done,
     /// It couldn't be marked.
     Unknown,
 }
@@ -92,6 +97,24 @@ impl Users {
         }
     }
 
+    /// Remembers that any work of this context may use memory of another one: all of it is waited for. Done by freeing a small
+    /// piece of the context's memory then, which waits for that work and leaves captures alone; what waits for a context by
+    /// name ends the captures of its streams (measured).
+    ///
+    /// Calls `cuMemAlloc`; `cuMemFree` where it is undone.
+    ///
+    /// # Errors
+    /// The calls' failures.
+    pub fn used_in(&self, context: &Context) -> Result<()> {
+        let key = Key { id: context.id(), thread: None };
+        if self.0.lock().iter().any(|user| user.key == key) {
+            return Ok(());
+        }
+        let how = How::Whole(DeviceMemory::new(context, 1)?);
+        self.0.lock().push(User { key, how });
+        Ok(())
+    }
+
     fn keep(&self, stream: &Stream) {
         let key = Key { id: stream.id(), thread: None };
         let mut users = self.0.lock();
@@ -108,7 +131,7 @@ impl Users {
             let users = self.0.lock();
             users.iter().find(|user| user.key == key).map(|user| match &user.how {
                 How::Marked(event) => Some(event.clone()),
-                How::Kept(_) | How::Unknown => None,
+                How::Kept(_) | How::Whole(_) | How::Done | How::Unknown => None,
             })
         };
         let event = match known.flatten() {
@@ -121,7 +144,7 @@ impl Users {
         };
         let mut users = self.0.lock();
         let former = match users.iter_mut().find(|user| user.key == key) {
-            Some(user) => Some(std::mem::replace(&mut user.how, how)),
+            Some(user) => Some(mem::replace(&mut user.how, how)),
             None => {
                 users.push(User { key, how });
                 None
@@ -140,7 +163,7 @@ impl Users {
 
     /// Records an event behind what each of the streams has queued, where the memory is dropped. What fails is told.
     pub(crate) fn mark(&self, object: Object, driver: &Driver) {
-        let mut users = std::mem::take(&mut *self.0.lock());
+        let mut users = mem::take(&mut *self.0.lock());
         for user in &mut users {
             if let Err(error) = user.mark() {
                 if error.kind() == ErrorKind::NotPermitted {
@@ -148,7 +171,7 @@ impl Users {
                     break;
                 }
                 user.how = How::Unknown;
-                warn(driver, object, &error);
+                warn(driver, object, &error, Fate::Leaked);
                 // One that isn't known is enough to leak the memory, and to say so once.
                 break;
             }
@@ -158,19 +181,15 @@ impl Users {
 
     /// Waits for all of them, on a thread that may wait. `false`: the memory must be leaked, which was told.
     pub(crate) fn wait(&self, object: Object, driver: &Driver) -> bool {
-        match self.settle(driver) {
-            Ok(outcome) => {
-                outcome.warn_to(object, Call::cuEventSynchronize, Fate::Released, &mut |warning| {
-                    driver.warn(warning);
-                });
-                true
-            }
-            Err(InUse::Told) => false,
-            Err(InUse::Failed(error)) => {
-                warn(driver, object, &error);
-                false
-            }
-            Err(InUse::Waited(outcome)) => {
+        let (untidy, cause) = self.settle(driver);
+        for error in &untidy {
+            warn(driver, object, error, Fate::Released);
+        }
+        match cause {
+            None => return true,
+            Some(InUse::Told) => {}
+            Some(InUse::Failed(error)) => warn(driver, object, &error, Fate::Leaked),
+            Some(InUse::Waited(outcome)) => {
                 outcome.warn_to(object, Call::cuEventSynchronize, Fate::Leaked, &mut |warning| {
                     driver.warn(if warning.skipped_call().is_none() {
                         warning.with_text(IN_USE)
@@ -178,47 +197,67 @@ impl Users {
                         warning
                     });
                 });
-                false
             }
         }
+        false
     }
 
     /// Waits for all of them here, where an error can be returned.
     ///
     /// # Errors
     /// What kept the driver from saying that they are done; the memory is as it was.
-    pub(crate) fn wait_here(&self, driver: &Driver) -> Result<()> {
-        match self.settle(driver) {
-            Ok(outcome) => outcome.into_error(driver).map_or(Ok(()), Err),
-            Err(InUse::Told) => Err(Error::state(IN_USE)),
-            Err(InUse::Failed(error)) => Err(error),
-            Err(InUse::Waited(outcome)) => {
-                Err(outcome.into_error(driver).unwrap_or_else(|| Error::state(IN_USE)))
+    #[doc(hidden)]
+    pub fn wait_here(&self, driver: &Driver) -> Result<()> {
+        let (untidy, cause) = self.settle(driver);
+        let cause = cause.map(|cause| match cause {
+            InUse::Told => Error::state(IN_USE),
+            InUse::Failed(error) => error,
+            InUse::Waited(outcome) => {
+                outcome.into_error(driver).unwrap_or_else(|| Error::state(IN_USE))
             }
-        }
+        });
+        let all = cause.into_iter().chain(untidy);
+        all.reduce(|first, next| attached(first, &next)).map_or(Ok(()), Err)
     }
 
-    /// Marks those that aren't marked yet and waits for each. The outcome is that of a wait which was over, but after
-    /// which something couldn't be put back.
-    fn settle(&self, driver: &Driver) -> Result<Outcome, InUse> {
-        let mut users = std::mem::take(&mut *self.0.lock());
-        let settled = settle_all(&mut users, driver);
-        if settled.is_err() {
+    /// Marks those that aren't marked yet and waits for each. Gives what couldn't be put back after waits that were over,
+    /// and what kept the driver from saying that all are done.
+    fn settle(&self, driver: &Driver) -> (Vec<Error>, Option<InUse>) {
+        let (mut users, mut untidy) = (mem::take(&mut *self.0.lock()), Vec::new());
+        let cause = settle_all(&mut users, driver, &mut untidy).err();
+        if cause.is_some() {
             // Still in use, for whoever asks again.
             self.0.lock().append(&mut users);
         }
-        settled
+        (untidy, cause)
     }
 }
 
-fn settle_all(users: &mut [User], driver: &Driver) -> Result<Outcome, InUse> {
-    let mut last = Outcome::default();
+/// A second error, as notes on the first.
+fn attached(first: Error, next: &Error) -> Error {
+    let mut error = first;
+    if let Some(failure) = next.failure()
+        && !next.notes().contains(&Note::ModeNotRestored(failure))
+    {
+        error = error.with_note(Note::Failed(failure));
+    }
+    if next.now_current() != Current::NotAsked {
+        error = error.with_current(next.now_current());
+    }
+    next.notes().iter().fold(error, |error, note| error.with_note(note.clone()))
+}
+
+fn settle_all(users: &mut [User], driver: &Driver, untidy: &mut Vec<Error>) -> Result<(), InUse> {
     for user in users {
         user.mark().map_err(InUse::Failed)?;
         let event = match &user.how {
             How::Marked(event) => event,
             // Its context ended, and all its work with it.
-            How::Kept(_) => continue,
+            How::Kept(_) | How::Done => continue,
+            How::Whole(_) => {
+                user.settle_whole(untidy).map_err(InUse::Failed)?;
+                continue;
+            }
             How::Unknown => return Err(InUse::Told),
         };
         let columns = Call::cuEventSynchronize.columns();
@@ -230,14 +269,38 @@ fn settle_all(users: &mut [User], driver: &Driver) -> Result<Outcome, InUse> {
         if !is_gone && (outcome.operation.is_some() || !outcome.is_asked()) {
             return Err(InUse::Waited(outcome));
         }
-        if !is_gone && !outcome.is_clean() {
-            last = outcome;
+        if !is_gone {
+            untidy.extend(outcome.into_error(driver));
         }
     }
-    Ok(last)
+    Ok(())
 }
 
 impl User {
+    /// Waits for all work of a context.
+    fn settle_whole(&mut self, untidy: &mut Vec<Error>) -> Result<()> {
+        let How::Whole(memory) = mem::replace(&mut self.how, How::Done) else { return Ok(()) };
+        let raw = memory.device_ptr();
+        let Err(refused) = memory.close() else { return Ok(()) };
+        if refused.error.is(CUresult::CONTEXT_IS_DESTROYED) {
+            return Ok(());
+        }
+        match refused.value {
+            Some(memory) => {
+                self.how = How::Whole(memory);
+                Err(refused.error)
+            }
+            None if refused.error.completed().is_some() => {
+                untidy.push(refused.error);
+                Ok(())
+            }
+            None => {
+                self.how = How::Unknown;
+                Err(refused.error.with_note(Note::Leaked { raw }))
+            }
+        }
+    }
+
     /// Records an event behind what the stream has queued, unless it was done, or its context ended.
     fn mark(&mut self) -> Result<()> {
         let How::Kept(stream) = &self.how else { return Ok(()) };
@@ -267,14 +330,26 @@ fn mark(stream: &Stream) -> Result<Event> {
     stream.record_new(EventOptions::default())
 }
 
-/// Tells that the memory is leaked: one warning for each failed driver call.
+fn is_first(error: &Error, failure: Failure) -> bool {
+    error.call() == Some(AnyCall::Driver(failure.call))
+        && error.status() == Some(Status::Driver(failure.status))
+}
+
+/// Tells what went wrong, and what became of the memory: one warning for each failed driver call.
 #[cold]
-fn warn(driver: &Driver, object: Object, error: &Error) {
+fn warn(driver: &Driver, object: Object, error: &Error, fate: Fate) {
     let first = match (error.call(), error.status()) {
         (Some(AnyCall::Driver(call)), Some(Status::Driver(status))) => {
-            CudaWarning::failed(Failure { call, status }, object, Fate::Leaked).with_text(IN_USE)
+            let failure = Failure { call, status };
+            if error.notes().contains(&Note::ModeNotRestored(failure)) {
+                CudaWarning::mode_not_restored(failure, object, "relaxed")
+            } else if fate == Fate::Leaked {
+                CudaWarning::failed(failure, object, fate).with_text(IN_USE)
+            } else {
+                CudaWarning::failed(failure, object, fate)
+            }
         }
-        _ => CudaWarning::note(object, CAPTURED).with_fate(Fate::Leaked),
+        _ => CudaWarning::note(object, CAPTURED).with_fate(fate),
     };
     let is_noted = error.notes().iter().any(|note| matches!(note, Note::NotRestored { .. }));
     driver.warn(if is_noted { first } else { first.with_current(error.now_current()) });
@@ -289,6 +364,9 @@ fn warn(driver: &Driver, object: Object, error: &Error) {
             }
             Note::Failed(failure) => {
                 driver.warn(CudaWarning::failed(*failure, object, Fate::Unknown));
+            }
+            Note::ModeNotRestored(failure) if !is_first(error, *failure) => {
+                driver.warn(CudaWarning::mode_not_restored(*failure, object, "relaxed"));
             }
             // The event that was to mark the work: what is known of it is that it isn't gone.
             Note::UndoFailed(failure) => {

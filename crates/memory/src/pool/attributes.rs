@@ -22,7 +22,7 @@ pub(super) fn set(
 }
 
 /// Asks for an attribute that is a 64-bit count.
-fn get(
+pub(super) fn get(
     calls: Calls<'_>,
     pool: CUmemoryPool,
     attribute: CUmemPool_attribute,

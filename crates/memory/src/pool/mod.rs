@@ -35,6 +35,7 @@ use cuhold_handles::{
     resource::{Handle, Resource},
     scope,
 };
+use peers::Peers;
 use std::{fmt, ptr};
 
 /// What a pool refers to.
@@ -43,8 +44,9 @@ pub(crate) struct PoolDeps {
     device: Device,
     max_bytes: Option<usize>,
     place: PoolPlace,
-    /// The default streams whose work must be done before the pool ends.
+    /// What must be done before the pool ends: work of default streams, and of devices that were let reach its memory.
     users: Users,
+    peers: Peers,
 }
 
 impl PoolDeps {
@@ -53,7 +55,8 @@ impl PoolDeps {
     }
 
     fn at(device: &Device, max_bytes: Option<usize>, place: PoolPlace) -> Self {
-        Self { device: device.clone(), max_bytes, place, users: Users::default() }
+        let (users, peers) = (Users::default(), Peers::default());
+        Self { device: device.clone(), max_bytes, place, users, peers }
     }
 }
 
@@ -80,7 +83,8 @@ unsafe impl Resource for PoolRes {
     fn users(deps: &PoolDeps) -> Option<&Users> {
         Some(&deps.users)
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: CUmemoryPool, _: &PoolDeps) -> Result<(), Failure> {
+    unsafe fn destroy(calls: Calls<'_>, raw: CUmemoryPool, deps: &PoolDeps) -> Result<(), Failure> {
+        deps.peers.revoke_all(calls, raw)?;
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuMemPoolDestroy(raw) }
     }
@@ -148,7 +152,9 @@ impl PoolOptions {
 /// then stays usable until it is freed. A buffer whose home is a default stream holds its pool: the module says why.
 ///
 /// Its drop calls `cuMemPoolDestroy`; where its memory was used on a default stream before that `cuEventCreate`,
-/// `cuEventRecord`, and on the reclaimer `cuEventSynchronize` and `cuEventDestroy`.
+/// `cuEventRecord`, and on the reclaimer `cuEventSynchronize` and `cuEventDestroy`. A pool that has [peers](Self::add_peer)
+/// ends on the reclaimer, with `cuMemFree`, `cuMemPoolGetAttribute`, `cuMemPoolGetAccess` and `cuMemPoolSetAccess` before, for
+/// streams that were told to it also `cuStreamIsCapturing`.
 ///
 /// # Examples
 /// ```
@@ -366,10 +372,11 @@ impl Pool {
     }
 
     /// Ends the pool here and now, if this is its last handle. Memory that is out of it stays usable. Waits for the work
-    /// of default streams that used its memory.
+    /// of default streams that used its memory, and for its peers' work.
     ///
     /// Calls `cuMemPoolDestroy`; where its memory was used on a default stream before that `cuEventCreate`,
-    /// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
+    /// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`; for peers `cuMemFree`, `cuMemPoolGetAttribute`,
+    /// `cuMemPoolGetAccess` and `cuMemPoolSetAccess`, for streams that were told to it also `cuStreamIsCapturing`.
     ///
     /// # Errors
     /// [`Refused`], with the handle where the driver wasn't asked.

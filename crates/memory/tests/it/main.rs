@@ -32,6 +32,8 @@ mod matrix;
 #[cfg(test)]
 mod operations;
 #[cfg(test)]
+mod peers;
+#[cfg(test)]
 mod pending;
 #[cfg(test)]
 mod pool;

@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "gives memory back to a pool by hand")]
 
-use cuhold_handles::Error;
+use cuhold_driver_sys::ffi::*;
+use cuhold_handles::{Device, Error, Stream};
 use cuhold_memory::{
     Buffer, ImportedPool, MemoryResource as _, Pool, PoolOptions, PoolPlace, Reuse,
 };
@@ -10,6 +11,35 @@ use cuhold_testkit::Run;
 
 fn pool(run: &Run<'_>) -> Pool {
     Pool::new(run.device(), PoolOptions::default()).unwrap()
+}
+
+/// A stream that others may use.
+fn exposed(run: &Run<'_>) -> Stream {
+    let stream = run.device().new_stream().unwrap();
+    let _: CUstream = stream.as_raw();
+    stream
+}
+
+/// A pool that another device reaches, and that a stream was told to, which outlives it.
+fn with_peer(run: &Run<'_>) -> (Pool, Stream) {
+    let (pool, stream) = (pool(run), exposed(run));
+    pool.add_peer(run.second_device()).unwrap();
+    pool.used_on(&stream).unwrap();
+    (pool, stream)
+}
+
+/// Lets device 1 reach a pool.
+fn grant_second(pool: &Pool) {
+    let entry = CUmemAccessDesc {
+        location: CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: 1 },
+        },
+        flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    let calls = pool.driver().calls();
+    // SAFETY: *handles*: live; *pointers*: a live local.
+    unsafe { calls.cuMemPoolSetAccess(pool.as_raw(), &raw const entry, 1) }.unwrap();
 }
 
 cuhold_testkit::enrol! {
@@ -100,15 +130,44 @@ cuhold_testkit::enrol! {
         run.op(|| drop(imported));
     }
 
-    Pool::close |run| {
+    Pool::peers |run| {
         let pool = pool(run);
+        run.repeat(|| pool.peers());
+    }
+
+    Pool::add_peer |run| {
+        let (pool, second) = (pool(run), run.second_device());
+        run.repeat(|| pool.add_peer(second));
+    }
+
+    Pool::remove_peer |run| {
+        let ((pool, _stream), second) = (with_peer(run), run.second_device());
+        run.repeat(|| pool.remove_peer(second));
+    }
+
+    Pool::set_peers |run| {
+        let (pool, told) = (pool(run), exposed(run));
+        // As another library would, for a device that this one doesn't know.
+        let lent = Pool::default_of(run.device()).unwrap();
+        grant_second(&lent);
+        run.repeat(|| {
+            lent.set_peers(&[])?;
+            let second = Device::with_driver(run.driver(), 1)?;
+            pool.set_peers(&[second])?;
+            pool.used_on(&told)?;
+            pool.set_peers(&[])
+        });
+    }
+
+    Pool::close |run| {
+        let (pool, _stream) = with_peer(run);
         // On a default stream, this is what its end waits for.
         drop(Buffer::<u32>::zeroed_in(&pool, run.stream(), 10).unwrap());
         drop(run.keep_or(run.op(|| pool.close())));
     }
 
     Pool::drop |run| {
-        let pool = pool(run);
+        let (pool, _stream) = with_peer(run);
         drop(Buffer::<u32>::zeroed_in(&pool, run.stream(), 10).unwrap());
         run.op(|| drop(pool));
     }

@@ -60,9 +60,6 @@ pub use cuhold_handles::{
     TextureOptions, TextureSource, TextureView, UnknownAction, UserObject, Verified, WarningKind,
 };
 
-#[cfg(unix)]
-#[doc(inline)]
-pub use cuhold_memory::ImportedPool;
 #[doc(inline)]
 pub use cuhold_memory::{
     Advice, After, AsSource, Block, Buffer, BufferView, BufferViewMut, CopyBatch, CopyOptions,
@@ -70,6 +67,12 @@ pub use cuhold_memory::{
     Location, ManagedResource, MemoryResource, MemoryUsage, Origin, Pending, Pool, PoolOptions,
     PoolPlace, Residence, Reuse, SourceOrder, SourceRef, StagingOptions, SynchronousResource,
     bytemuck, copy_2d, copy_3d, discard_and_prefetch_batch, discard_batch, prefetch_batch,
+};
+#[cfg(target_os = "linux")]
+#[doc(inline)]
+pub use cuhold_memory::{
+    BufferDescriptor, ExportedBuffer, ExportedPool, ImportedPool, IpcChannel, Message, PeerWatch,
+    PoolDescriptor, PoolIdentity,
 };
 
 /// The first program, as it stands in the README: compiled with the documentation tests.

@@ -15,7 +15,7 @@ use crate::{
 use cuhold_driver_sys::{Life, ffi::c_void};
 use std::{
     fmt,
-    os::fd::{AsFd, BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd},
 };
 
 /// A file descriptor. Unique.
@@ -80,13 +80,6 @@ impl FileDescriptor {
         &self.driver
     }
 
-    /// The file's number where a driver call takes it as a pointer.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn as_pointer(&self) -> *mut c_void {
-        std::ptr::without_provenance_mut(usize::try_from(self.file).unwrap_or(usize::MAX))
-    }
-
     /// Gives the file away, open.
     ///
     /// Calls nothing.
@@ -120,23 +113,17 @@ impl FileDescriptor {
         }
     }
 
-    /// After the call that the file was for: it is closed, and what that brings is told unless it is returned.
-    #[doc(hidden)]
-    pub fn finish<T>(self, made: Result<T>) -> Result<T> {
-        match made {
-            // It was imported; a file that can't be closed is a matter of its own.
-            Ok(value) => Ok(value),
-            Err(error) => Err(match self.close() {
-                Ok(_) => error,
-                Err(second) => error.with_second(&second.error),
-            }),
-        }
-    }
-
     fn object(&self) -> Object {
         let raw = u64::try_from(self.file).unwrap_or_default();
         Object { kind: ObjectKind::FileDescriptor, raw, id: self.id }
     }
+}
+
+/// The file's number where a driver call takes it as a pointer.
+#[doc(hidden)]
+#[must_use]
+pub fn file_pointer(file: BorrowedFd<'_>) -> *mut c_void {
+    std::ptr::without_provenance_mut(usize::try_from(file.as_raw_fd()).unwrap_or(usize::MAX))
 }
 
 /// Closes a file once. On Linux the number is free again whatever it answers, so it isn't tried twice.

@@ -74,6 +74,9 @@ pub use cuhold_driver_sys as driver_sys;
 pub use current::Current;
 #[cfg(unix)]
 pub use descriptor::FileDescriptor;
+#[cfg(unix)]
+#[doc(hidden)]
+pub use descriptor::file_pointer;
 pub use device::{Device, Retention};
 pub use driver::{Driver, Verified};
 pub use errno::Errno;

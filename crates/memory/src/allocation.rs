@@ -128,6 +128,12 @@ impl Allocation {
         Self { block, back: Back::Resource(ManuallyDrop::new(resource)), facts }
     }
 
+    /// Memory that a resource takes back.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_resource(block: Block, resource: Arc<dyn MemoryResource>) -> Self {
+        Self { block, origin: Origin::Resource(ManuallyDrop::new(resource)) }
+    }
+
     /// Nothing to give back.
     pub(crate) const EMPTY: Self = Self {
         block: Block::EMPTY,
@@ -340,10 +346,14 @@ fn warn_of_outcome(memory: &Allocation, home: &Stream, outcome: Outcome) {
 #[cold]
 fn warn_of_error(driver: &Driver, object: Object, error: &Error) {
     let first = failure_of(error);
+    let is_leaked = error.notes().iter().any(|note| matches!(note, Note::Leaked { .. }));
+    let fate = |otherwise| if is_leaked { Fate::Leaked } else { otherwise };
     driver.warn(match first {
-        Some(failure) => CudaWarning::failed(failure, object, Outcome::of(Err(failure)).fate()),
+        Some(failure) => {
+            CudaWarning::failed(failure, object, fate(Outcome::of(Err(failure)).fate()))
+        }
         None => CudaWarning::note(object, "the memory resource didn't take it back")
-            .with_fate(Fate::Unknown)
+            .with_fate(fate(Fate::Unknown))
             .with_text(&error.to_string()),
     });
     for note in error.notes() {

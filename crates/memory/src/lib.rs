@@ -20,6 +20,8 @@
 mod allocation;
 mod buffer;
 mod host;
+#[cfg(target_os = "linux")]
+mod ipc;
 mod kept;
 mod layout;
 mod location;
@@ -40,9 +42,14 @@ pub use buffer::{
 pub use bytemuck;
 pub use cuhold_handles as handles;
 pub use host::{HostBuffer, HostSource, HostTarget};
+#[cfg(target_os = "linux")]
+pub use ipc::{
+    BufferDescriptor, ExportedBuffer, ExportedPool, IpcChannel, Message, PeerWatch, PoolDescriptor,
+    PoolIdentity,
+};
 pub use location::Location;
 pub use pending::Pending;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub use pool::ImportedPool;
 pub use pool::{MemoryUsage, Pool, PoolOptions, PoolPlace, Reuse};
 pub use resource::{GraphMemory, GraphResource, ManagedResource, Residence, SynchronousResource};

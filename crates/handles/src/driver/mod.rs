@@ -4,6 +4,7 @@
 
 mod devices;
 mod end;
+mod extra;
 mod loading;
 mod primary;
 mod verify;
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     /// Away from the pointer that every call reads: creating threads write it.
     ids: CachePadded<AtomicU64>,
     devices: Devices,
+    extras: extra::DriverExtras,
     initialized: AtomicBool,
     lost: AtomicBool,
 }
@@ -96,6 +98,7 @@ impl Driver {
                 waiting: Waiting::default(),
                 ids: CachePadded::new(AtomicU64::new(1)),
                 devices: Devices::default(),
+                extras: extra::DriverExtras::default(),
                 initialized: AtomicBool::new(false),
                 lost: AtomicBool::new(false),
             }

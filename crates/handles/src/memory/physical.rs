@@ -12,8 +12,8 @@ use crate::{
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 #[cfg(unix)]
 use {
-    crate::descriptor::FileDescriptor,
-    std::os::fd::{FromRawFd as _, OwnedFd},
+    crate::descriptor::file_pointer,
+    std::os::fd::{AsFd, FromRawFd as _, OwnedFd},
 };
 
 #[cfg(unix)]
@@ -190,10 +190,10 @@ impl PhysicalAllocation {
         Ok(unsafe { OwnedFd::from_raw_fd(file) })
     }
 
-    /// The physical memory that another process exported into this file, which is closed; `bytes` is its size, at least
-    /// 1, which the driver doesn't tell.
+    /// The physical memory that another process exported into this file, which stays the caller's: the driver keeps no
+    /// claim on it. `bytes` is its size, at least 1, which the driver doesn't tell.
     ///
-    /// Calls `cuMemImportFromShareableHandle`. A file that can't be closed is reported.
+    /// Calls `cuMemImportFromShareableHandle`.
     ///
     /// # Errors
     /// No bytes are refused; the call's failure, where the file is something else.
@@ -205,15 +205,14 @@ impl PhysicalAllocation {
     /// let device = Device::with_driver(&driver, 0)?;
     /// let memory = PhysicalAllocation::new(&device, 2 << 20, PhysicalOptions::shareable())?;
     /// let file = memory.export()?;
-    /// let imported = PhysicalAllocation::import(&device, file, memory.bytes())?;
+    /// let imported = PhysicalAllocation::import(&device, &file, memory.bytes())?;
     /// # drop(imported);
     /// # Ok::<(), cuhold_handles::Error>(())
     /// ```
     #[cfg(unix)]
     #[doc(alias = "cuMemImportFromShareableHandle")]
-    pub fn import(device: &Device, file: OwnedFd, bytes: usize) -> Result<Self> {
-        let file = FileDescriptor::new(device.driver(), file);
-        let place = file.as_pointer();
+    pub fn import(device: &Device, file: impl AsFd, bytes: usize) -> Result<Self> {
+        let place = file_pointer(file.as_fd());
         let make = |calls: Calls<'_>, _: &PhysicalDeps| {
             let mut raw = 0;
             // SAFETY: *pointers*: a live local; the other is an open file's number, as this kind of handle is given.
@@ -221,8 +220,7 @@ impl PhysicalAllocation {
             Ok(raw)
         };
         let deps = deps(device, super::some(bytes)?)?;
-        let made = Handle::create(Call::cuMemImportFromShareableHandle, deps, make);
-        file.finish(made).map(Self)
+        Ok(Self(Handle::create(Call::cuMemImportFromShareableHandle, deps, make)?))
     }
 
     /// Releases this handle here and now, if it is its last clone. Memory that is mapped goes with its last mapping.

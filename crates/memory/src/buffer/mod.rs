@@ -115,7 +115,7 @@ impl<T: Pod> Buffer<T> {
         Ok(Self::of(Allocation::ordered(ptr, bytes, stream), len, stream.clone()).noting_home())
     }
 
-    fn of(memory: Allocation, len: usize, home: Stream) -> Self {
+    pub(crate) fn of(memory: Allocation, len: usize, home: Stream) -> Self {
         Self {
             memory,
             len,

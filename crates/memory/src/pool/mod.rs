@@ -15,12 +15,12 @@
 mod attributes;
 mod peers;
 mod place;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod share;
 
 pub use attributes::{MemoryUsage, Reuse};
 pub use place::PoolPlace;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub use share::ImportedPool;
 
 use crate::{
@@ -47,6 +47,9 @@ pub(crate) struct PoolDeps {
     /// What must be done before the pool ends: work of default streams, and of devices that were let reach its memory.
     users: Users,
     peers: Peers,
+    /// What tells it from all others, once it was exported.
+    #[cfg(target_os = "linux")]
+    identity: std::sync::OnceLock<crate::ipc::PoolIdentity>,
 }
 
 impl PoolDeps {
@@ -55,8 +58,15 @@ impl PoolDeps {
     }
 
     fn at(device: &Device, max_bytes: Option<usize>, place: PoolPlace) -> Self {
-        let (users, peers) = (Users::default(), Peers::default());
-        Self { device: device.clone(), max_bytes, place, users, peers }
+        Self {
+            device: device.clone(),
+            max_bytes,
+            place,
+            users: Users::default(),
+            peers: Peers::default(),
+            #[cfg(target_os = "linux")]
+            identity: std::sync::OnceLock::new(),
+        }
     }
 }
 
@@ -85,6 +95,8 @@ unsafe impl Resource for PoolRes {
     }
     unsafe fn destroy(calls: Calls<'_>, raw: CUmemoryPool, deps: &PoolDeps) -> Result<(), Failure> {
         deps.peers.revoke_all(calls, raw)?;
+        #[cfg(target_os = "linux")]
+        let _one = share::one_at_a_time();
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuMemPoolDestroy(raw) }
     }

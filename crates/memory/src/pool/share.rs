@@ -1,51 +1,95 @@
 //! Pools between processes: exported as a file, imported from one.
 //!
 //! An imported pool allocates nothing. Importing the same pool again gives the same handle of the driver's, which is
-//! destroyed as often (measured).
+//! destroyed as often (measured); what is imported of it is therefore known by that handle, in a registry of the driver
+//! value, and a handle that the driver gives to another pool later is another one's: it is forgotten when it is destroyed.
 //!
 //! Source: CUDA Driver API 13.x, "Stream Ordered Memory Allocator".
 
 #![expect(unsafe_code, reason = "calls the driver's pool functions")]
 
-use super::{Pool, PoolDeps, PoolRes};
+use super::Pool;
+use crate::ipc::{
+    ExportedPool, Imports, IpcChannel, PeerWatch, PoolDescriptor, PoolIdentity, new_identity,
+    uuid_of,
+};
 use cuhold_handles::{
-    Closed, Device, Driver, Error, FileDescriptor, ObjectKind, Refused, Result,
+    AsStream as _, Closed, Device, Driver, Error, FileDescriptor, ObjectKind, Refused, Result,
+    Stream, Users,
     driver_sys::{Call, Calls, Failure, ffi::*},
-    forms,
+    file_pointer, forms,
     resource::{Handle, Resource},
     scope,
 };
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, FromRawFd as _, OwnedFd},
+    sync::{Arc, OnceLock, Weak},
+};
 
 const FILE: CUmemAllocationHandleType =
     CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
+/// Importing, exporting and destroying pools at once crashed older drivers, whichever values of ours they were called
+/// through: one at a time in a process. It remembers nothing.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Held around a driver call that imports, exports or destroys a pool; none of them waits for the GPU. Not for a forked
+/// child, whose parent may have held it.
+pub(super) fn one_at_a_time() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock()
+}
+
 impl Pool {
-    /// A file that other processes import the pool from.
+    /// Exports the pool: a file that other processes import it from, and what is to be told of it. Once more gives another
+    /// file of the same pool.
     ///
-    /// Calls `cuMemPoolExportToShareableHandle`.
+    /// Calls `cuDeviceGetUuid`, `cuMemPoolExportToShareableHandle`, the latter in relaxed capture mode.
     ///
     /// # Errors
-    /// The call's failure, `INVALID_VALUE` for a pool that wasn't made [`shareable`](super::PoolOptions::shareable).
+    /// The calls' failures, `INVALID_VALUE` for a pool that wasn't made [`shareable`](super::PoolOptions::shareable);
+    /// no file is left then. [`ErrorKind::System`](cuhold_handles::ErrorKind::System) where the system gives no random
+    /// bytes for its identity.
     ///
     /// # Examples
     /// ```
     /// # use cuhold_memory::{ImportedPool, Pool, PoolOptions, handles::{Device, Driver}};
     /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
     /// let pool = Pool::new(&device, PoolOptions::default().shareable())?;
-    /// let imported = ImportedPool::import(&device, pool.export()?)?;
+    /// let imported = ImportedPool::import_exported(&device, &pool.export()?)?;
     /// assert_ne!(imported.as_raw(), pool.as_raw());
     /// # Ok::<(), cuhold_memory::handles::Error>(())
     /// ```
     #[doc(alias = "cuMemPoolExportToShareableHandle")]
-    pub fn export(&self) -> Result<OwnedFd> {
+    pub fn export(&self) -> Result<ExportedPool> {
+        let device = uuid_of(self.device())?;
+        let identity = match self.known_identity() {
+            Some(identity) => identity,
+            None => new_identity()?,
+        };
+        let file = self.export_file()?;
+        // Another thread may have been first: then that one's holds.
+        let identity = *self.0.deps().identity.get_or_init(|| identity);
+        let max_bytes = self.max_bytes().unwrap_or_default() as u64;
+        Ok(ExportedPool::new(PoolDescriptor { identity, device, max_bytes }, file))
+    }
+
+    /// What tells the pool from all others, once it was exported.
+    pub(crate) fn known_identity(&self) -> Option<PoolIdentity> {
+        self.0.deps().identity.get().copied()
+    }
+
+    fn export_file(&self) -> Result<OwnedFd> {
         let driver = self.driver();
+        driver.check_callable()?;
         let mut file: c_int = -1;
         let ask = || {
+            let _one = one_at_a_time();
             // SAFETY: *pointers*: a live local, of the type that this kind of handle is written as; *handles*: this
             // value's.
             unsafe {
-                driver.callable()?.cuMemPoolExportToShareableHandle(
+                driver.calls().cuMemPoolExportToShareableHandle(
                     (&raw mut file).cast(),
                     self.raw(),
                     FILE,
@@ -70,6 +114,40 @@ impl Pool {
     }
 }
 
+/// What was imported of each pool in this driver value, by the driver's handle of the pool: it gives the same one however
+/// often a pool is imported. Read and written under [`one_at_a_time`].
+#[derive(Default)]
+struct Registry(Mutex<BTreeMap<usize, Weak<Imports>>>);
+
+impl Registry {
+    /// The imports of this pool, shared by all its handles.
+    fn of(driver: &Driver, raw: CUmemoryPool) -> Arc<Imports> {
+        let registry = driver.extra::<Self>();
+        let mut known = registry.0.lock();
+        if let Some(imports) = known.get(&raw.addr()).and_then(Weak::upgrade) {
+            return imports;
+        }
+        let new = Arc::<Imports>::default();
+        known.insert(raw.addr(), Arc::downgrade(&new));
+        new
+    }
+
+    fn forget(driver: &Driver, raw: CUmemoryPool) {
+        driver.extra::<Self>().0.lock().remove(&raw.addr());
+    }
+}
+
+/// What an imported pool refers to.
+#[derive(Debug)]
+pub(crate) struct ImportedPoolDeps {
+    device: Device,
+    identity: Option<PoolIdentity>,
+    exporter: Option<PeerWatch>,
+    imports: OnceLock<Arc<Imports>>,
+    /// The default streams whose work must be done before the pool ends, as for a pool of our own.
+    users: Users,
+}
+
 /// The resource behind [`ImportedPool`].
 #[derive(Debug)]
 pub(crate) struct ImportedPoolRes;
@@ -77,34 +155,59 @@ pub(crate) struct ImportedPoolRes;
 // SAFETY: *ends*: `cuMemPoolDestroy`, as for a pool of our own. *Dependencies*: its device, which the driver keeps.
 unsafe impl Resource for ImportedPoolRes {
     type Raw = CUmemoryPool;
-    type Deps = PoolDeps;
+    type Deps = ImportedPoolDeps;
     const KIND: ObjectKind = ObjectKind::ImportedPool;
     const DESTROY: Option<Call> = Some(Call::cuMemPoolDestroy);
 
-    fn driver(deps: &PoolDeps) -> &Driver {
-        PoolRes::driver(deps)
+    fn driver(deps: &ImportedPoolDeps) -> &Driver {
+        deps.device.driver()
     }
-    fn context(deps: &PoolDeps) -> CUcontext {
-        PoolRes::context(deps)
+    fn context(_: &ImportedPoolDeps) -> CUcontext {
+        CUcontext::NULL
     }
-    unsafe fn destroy(calls: Calls<'_>, raw: CUmemoryPool, deps: &PoolDeps) -> Result<(), Failure> {
-        // SAFETY: the caller's promise.
-        unsafe { PoolRes::destroy(calls, raw, deps) }
+    fn waits_for(deps: &ImportedPoolDeps) -> CUcontext {
+        deps.device.context().as_raw()
+    }
+    fn users(deps: &ImportedPoolDeps) -> Option<&Users> {
+        Some(&deps.users)
+    }
+    unsafe fn destroy(
+        calls: Calls<'_>,
+        raw: CUmemoryPool,
+        deps: &ImportedPoolDeps,
+    ) -> Result<(), Failure> {
+        let _one = one_at_a_time();
+        // SAFETY: *handles*: live, by the caller's promise.
+        let result = unsafe { calls.cuMemPoolDestroy(raw) };
+        let was_refused = result.is_err_and(|failure| failure.status == CUresult::NOT_PERMITTED);
+        // The driver may give the handle to another pool from here on. Other imports of this pool hold theirs.
+        if !was_refused && deps.imports.get().is_some_and(|own| Arc::strong_count(own) == 1) {
+            Registry::forget(deps.device.driver(), raw);
+        }
+        result
     }
 }
 
 /// A pool of another process. It allocates nothing, and tells nothing of itself: memory of it is imported by the exporter's
-/// word.
+/// word ([`import_buffer`](Self::import_buffer)).
 ///
-/// Clones are the same pool. Its drop calls `cuMemPoolDestroy`, with the last of them.
+/// Clones are the same pool. It ends with the last of them and of the buffers that were imported from it. No access is
+/// given to other devices, and none is revoked at its end: that is its exporter's. Importing one pool again, in the same
+/// driver value, shares what is mapped; two driver values over one real driver ([`Driver::isolated`]) must not both import
+/// from one pool, since the first free there would unmap the other's as well.
+///
+/// Its drop calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where its memory was
+/// used on a default stream before that `cuEventCreate`, `cuEventRecord`, and on the reclaimer `cuEventSynchronize` and
+/// `cuEventDestroy`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ImportedPool(Handle<ImportedPoolRes>);
 
 impl ImportedPool {
-    /// Imports the pool that another process exported into this file, which is closed; `device` is where its memory lies.
+    /// Imports the pool that another process exported into this file, which stays the caller's: the driver keeps no claim
+    /// on it. `device` is where the pool's memory lies, which isn't checked; nor is what is imported from it later, but by
+    /// the driver.
     ///
-    /// Calls `cuMemPoolImportFromShareableHandle`; `cuMemPoolDestroy` where it is undone. A file that can't be closed is
-    /// reported.
+    /// Calls `cuMemPoolImportFromShareableHandle`, in relaxed capture mode; `cuMemPoolDestroy` where it is undone.
     ///
     /// # Errors
     /// The call's failure: `UNKNOWN` where the file is something else (measured).
@@ -114,22 +217,133 @@ impl ImportedPool {
     /// # use cuhold_memory::{ImportedPool, Pool, PoolOptions, handles::{Device, Driver}};
     /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
     /// let pool = Pool::new(&device, PoolOptions::default().shareable())?;
-    /// let imported = ImportedPool::import(&device, pool.export()?)?;
+    /// let file = pool.export()?.into_file();
+    /// let imported = ImportedPool::import(&device, &file)?;
     /// imported.close()?;
     /// # Ok::<(), cuhold_memory::handles::Error>(())
     /// ```
     #[doc(alias = "cuMemPoolImportFromShareableHandle")]
-    pub fn import(device: &Device, file: OwnedFd) -> Result<Self> {
-        let file = FileDescriptor::new(device.driver(), file);
-        let place = file.as_pointer();
-        let make = |calls: Calls<'_>, _: &PoolDeps| {
+    pub fn import(device: &Device, file: impl AsFd) -> Result<Self> {
+        Self::make(deps(device), file)
+    }
+
+    /// Imports a pool with what was told of it: its device is checked, and later that memory is of this pool and of no
+    /// other.
+    ///
+    /// Calls `cuDeviceGetUuid`, `cuMemPoolImportFromShareableHandle`, the latter in relaxed capture mode; `cuMemPoolDestroy`
+    /// where it is undone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): another device than the pool's; the calls' failures:
+    /// `UNKNOWN` where the file is something else (measured).
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{ImportedPool, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// let pool = Pool::new(&device, PoolOptions::default().shareable())?;
+    /// let exported = pool.export()?;
+    /// let imported = ImportedPool::import_exported(&device, &exported)?;
+    /// assert_eq!(imported.identity(), Some(exported.descriptor().identity()));
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
+    #[doc(alias = "cuMemPoolImportFromShareableHandle")]
+    pub fn import_exported(device: &Device, exported: &ExportedPool) -> Result<Self> {
+        Self::checked(device, exported, None)
+    }
+
+    /// Receives a pool, imports it, and watches the process that exported it: once that has ended, no more memory is
+    /// imported.
+    ///
+    /// Calls as [`import_exported`](Self::import_exported): `cuDeviceGetUuid`, `cuMemPoolImportFromShareableHandle`,
+    /// `cuMemPoolDestroy`.
+    ///
+    /// # Errors
+    /// As [`IpcChannel::receive_pool`] and [`import_exported`](Self::import_exported).
+    pub fn receive(device: &Device, channel: &mut IpcChannel) -> Result<Self> {
+        device.driver().check_callable()?;
+        let exported = channel.receive_pool()?;
+        Self::checked(device, &exported, Some(channel.watch()?))
+    }
+
+    fn checked(
+        device: &Device,
+        exported: &ExportedPool,
+        exporter: Option<PeerWatch>,
+    ) -> Result<Self> {
+        let described = exported.descriptor();
+        if uuid_of(device)? != described.device_uuid() {
+            return Err(Error::argument("device: the pool's memory lies on another one"));
+        }
+        let identity = Some(described.identity());
+        Self::make(ImportedPoolDeps { identity, exporter, ..deps(device) }, exported)
+    }
+
+    fn make(deps: ImportedPoolDeps, file: impl AsFd) -> Result<Self> {
+        let place = file_pointer(file.as_fd());
+        let make = |calls: Calls<'_>, deps: &ImportedPoolDeps| {
+            let _one = one_at_a_time();
             let mut raw = CUmemoryPool::NULL;
             // SAFETY: *pointers*: a live local; the other is an open file's number, as this kind of handle is given.
             unsafe { calls.cuMemPoolImportFromShareableHandle(&raw mut raw, place, FILE, 0) }?;
+            deps.imports.get_or_init(|| Registry::of(deps.device.driver(), raw));
             Ok(raw)
         };
-        let made = Handle::create(Call::cuMemPoolImportFromShareableHandle, deps(device), make);
-        file.finish(made).map(Self)
+        Handle::create(Call::cuMemPoolImportFromShareableHandle, deps, make).map(Self)
+    }
+
+    /// What tells the pool from all others, where its exporter told it.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn identity(&self) -> Option<PoolIdentity> {
+        self.0.deps().identity
+    }
+
+    /// Whether the process that exported the pool has ended; `None`: it isn't watched.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::System`](cuhold_handles::ErrorKind::System) with what the system answered.
+    pub fn exporter_has_ended(&self) -> Result<Option<bool>> {
+        self.0.deps().exporter.as_ref().map(PeerWatch::has_ended).transpose()
+    }
+
+    /// Refuses what an exporter that has ended once exported.
+    pub(crate) fn check_exporter(&self) -> Result<()> {
+        match self.exporter_has_ended()? {
+            Some(true) => Err(Error::state(
+                "the process that exported the pool has ended, and nothing more is imported from it",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many pieces of memory of this pool are mapped in this process.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn mapped_buffers(&self) -> usize {
+        self.imports().mapped()
+    }
+
+    pub(crate) fn imports(&self) -> &Imports {
+        let deps = self.0.deps();
+        deps.imports.get_or_init(|| {
+            let _one = one_at_a_time();
+            Registry::of(deps.device.driver(), self.raw())
+        })
+    }
+
+    /// Keeps a default stream that uses its memory, and is waited for before the pool ends.
+    #[cold]
+    pub(crate) fn used_on_default(&self, stream: &Stream) -> Result<()> {
+        self.0.deps().users.used_on(stream.as_stream(), None)
+    }
+
+    pub(crate) fn raw(&self) -> CUmemoryPool {
+        self.0.raw()
     }
 
     /// The device whose memory it holds.
@@ -140,9 +354,10 @@ impl ImportedPool {
         &self.0.deps().device
     }
 
-    /// Ends the pool here and now, if this is its last handle. Memory that was imported from it stays usable.
+    /// Ends the pool here and now, if this is its last handle and no buffer that was imported from it is left.
     ///
-    /// Calls `cuMemPoolDestroy`.
+    /// Calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where its memory was used
+    /// on a default stream before that `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     ///
     /// # Errors
     /// [`Refused`], with the handle where the driver wasn't asked.
@@ -152,7 +367,7 @@ impl ImportedPool {
     /// # use cuhold_memory::{ImportedPool, Pool, PoolOptions, handles::{Device, Driver}};
     /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
     /// let pool = Pool::new(&device, PoolOptions::default().shareable())?;
-    /// ImportedPool::import(&device, pool.export()?)?.close()?;
+    /// ImportedPool::import_exported(&device, &pool.export()?)?.close()?;
     /// # Ok::<(), cuhold_memory::handles::Error>(())
     /// ```
     #[doc(alias = "cuMemPoolDestroy")]
@@ -161,8 +376,10 @@ impl ImportedPool {
     }
 }
 
-fn deps(device: &Device) -> PoolDeps {
-    PoolDeps::new(device, None)
+fn deps(device: &Device) -> ImportedPoolDeps {
+    let imports = OnceLock::new();
+    let (device, users) = (device.clone(), Users::default());
+    ImportedPoolDeps { device, identity: None, exporter: None, imports, users }
 }
 
 forms! {

@@ -24,6 +24,9 @@ mod home;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod ipc;
+#[cfg(test)]
 mod launch;
 #[cfg(test)]
 mod managed;

@@ -113,3 +113,12 @@ pub(crate) fn grant(pool: &Pool, device: &Device) {
     unsafe { pool.driver().calls().cuMemPoolSetAccess(pool.as_raw(), &raw const access, 1) }
         .unwrap();
 }
+
+/// Frees memory that the library leaked.
+///
+/// # Safety
+/// Nobody uses the memory, and nobody else frees it.
+pub(crate) unsafe fn free(stream: &Stream, ptr: u64) {
+    // SAFETY: *handles*: the stream is live; the memory is the caller's promise.
+    unsafe { stream.driver().calls().cuMemFreeAsync(ptr, stream.raw()) }.unwrap();
+}

@@ -82,7 +82,7 @@ fn negative_numbers_are_no_files() {
 }
 
 #[test]
-fn physical_memory_goes_through_a_file_which_is_closed_then() {
+fn physical_memory_goes_through_a_file_which_stays_the_caller_s() {
     run(|t| {
         let bytes =
             PhysicalAllocation::granularity_bytes(t.device(), PhysicalOptions::default()).unwrap();
@@ -90,14 +90,18 @@ fn physical_memory_goes_through_a_file_which_is_closed_then() {
             PhysicalAllocation::new(t.device(), bytes, PhysicalOptions::shareable()).unwrap();
         let file = memory.export().unwrap();
         assert!(file.as_raw_fd() >= 0);
-        let imported = PhysicalAllocation::import(t.device(), file, bytes).unwrap();
+        let imported = PhysicalAllocation::import(t.device(), &file, bytes).unwrap();
         assert_eq!(imported.bytes(), bytes);
         assert_ne!(imported, memory);
-        // What is no such file is refused, and closed all the same.
+        // It is open still, and gives the memory once more.
+        PhysicalAllocation::import(t.device(), &file, bytes).unwrap().close().unwrap();
+        // What is no such file is refused, and is open still.
         let (read, write) = pipe();
-        assert!(PhysicalAllocation::import(t.device(), write, bytes).is_err());
+        assert!(PhysicalAllocation::import(t.device(), &write, bytes).is_err());
+        std::io::Write::write_all(&mut std::fs::File::from(write), b"open").unwrap();
         let mut rest = Vec::new();
         std::io::Read::read_to_end(&mut std::fs::File::from(read), &mut rest).unwrap();
+        assert_eq!(rest, b"open");
         let plain = PhysicalAllocation::new(t.device(), bytes, PhysicalOptions::default()).unwrap();
         assert!(plain.export().unwrap_err().is(cuhold_driver_sys::CUresult::INVALID_VALUE));
     });

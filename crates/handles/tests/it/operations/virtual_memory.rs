@@ -50,9 +50,7 @@ cuhold_testkit::enrol! {
     PhysicalAllocation::import |run| {
         let memory = allocation(run);
         let file = memory.export().unwrap();
-        run.create(|| {
-            PhysicalAllocation::import(run.device(), file.try_clone().unwrap(), BYTES)
-        });
+        run.create(|| PhysicalAllocation::import(run.device(), &file, BYTES));
     }
 
     PhysicalAllocation::close |run| {

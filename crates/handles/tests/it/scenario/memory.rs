@@ -7,11 +7,7 @@ use cuhold_handles::{
     ReservationOptions,
 };
 use cuhold_testkit::run;
-use std::{
-    fs::File,
-    io::Read as _,
-    os::fd::{AsFd as _, OwnedFd},
-};
+use std::{fs::File, io::Read as _};
 
 fn mapped(device: &Device) -> Mapping {
     let bytes = PhysicalAllocation::granularity_bytes(device, PhysicalOptions::default()).unwrap();
@@ -54,8 +50,7 @@ fn importing_a_file_that_is_no_export_is_an_error_that_names_the_call() {
         let options = PhysicalOptions::default();
         let bytes = PhysicalAllocation::granularity_bytes(t.device(), options).unwrap();
         let mut file = File::open("/dev/null").unwrap();
-        let given: OwnedFd = file.as_fd().try_clone_to_owned().unwrap();
-        let error = PhysicalAllocation::import(t.device(), given, bytes).unwrap_err();
+        let error = PhysicalAllocation::import(t.device(), &file, bytes).unwrap_err();
         assert!(error.to_string().starts_with("cuMemImportFromShareableHandle "), "{error}");
         assert!(error.status().is_some());
         assert_eq!(file.read(&mut [0; 8]).unwrap(), 0, "the caller's own is open");

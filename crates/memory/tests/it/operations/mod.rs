@@ -4,6 +4,7 @@ mod buffer;
 mod copies;
 mod grid;
 mod host;
+mod ipc;
 mod make;
 mod managed;
 mod pending;
@@ -17,6 +18,7 @@ const ENROLLED: &[&[Enrolled]] = &[
     copies::OPERATIONS,
     grid::OPERATIONS,
     host::OPERATIONS,
+    ipc::OPERATIONS,
     make::OPERATIONS,
     managed::OPERATIONS,
     pending::OPERATIONS,

@@ -5,7 +5,7 @@
 use cuhold_driver_sys::ffi::*;
 use cuhold_handles::{Device, Error, Stream};
 use cuhold_memory::{
-    Buffer, ImportedPool, MemoryResource as _, Pool, PoolOptions, PoolPlace, Reuse,
+    Buffer, MemoryResource as _, Pool, PoolOptions, PoolPlace, Reuse,
 };
 use cuhold_testkit::Run;
 
@@ -105,29 +105,6 @@ cuhold_testkit::enrol! {
 
     Pool::current_of |run| {
         run.create(|| Pool::current_of(run.device()));
-    }
-
-    Pool::export |run| {
-        let pool = Pool::new(run.device(), PoolOptions::default().shareable()).unwrap();
-        run.create(|| pool.export());
-    }
-
-    ImportedPool::import |run| {
-        let pool = Pool::new(run.device(), PoolOptions::default().shareable()).unwrap();
-        let file = pool.export().unwrap();
-        run.create(|| ImportedPool::import(run.device(), file.try_clone().unwrap()));
-    }
-
-    ImportedPool::close |run| {
-        let pool = Pool::new(run.device(), PoolOptions::default().shareable()).unwrap();
-        let imported = ImportedPool::import(run.device(), pool.export().unwrap()).unwrap();
-        drop(run.keep_or(run.op(|| imported.close())));
-    }
-
-    ImportedPool::drop |run| {
-        let pool = Pool::new(run.device(), PoolOptions::default().shareable()).unwrap();
-        let imported = ImportedPool::import(run.device(), pool.export().unwrap()).unwrap();
-        run.op(|| drop(imported));
     }
 
     Pool::peers |run| {

@@ -33,6 +33,11 @@ const PROGRAMS: &[(&str, &[&str], &[&str])] = &[
         &[],
     ),
     (
+        "ipc_pipeline",
+        &["build", "--release", "-p", "cuhold", "--features", "sim", "--example", "ipc_pipeline"],
+        &[],
+    ),
+    (
         "facts",
         &["build", "--release", "-p", "cuhold-facts", "--bin", "facts"],
         &["--driver", DRIVER, "--date", TODAY, "--out", "facts.json"],

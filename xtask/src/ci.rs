@@ -48,6 +48,7 @@ const STEPS: &[Step] = &[
     ("doc", doc),
     ("codegen", check_codegen),
     ("tour", tour),
+    ("ipc_pipeline", ipc_pipeline),
     ("figures", print_figures),
 ];
 
@@ -192,6 +193,15 @@ fn check_codegen(ci: &mut Ci) -> Result<Ended> {
 
 /// The README's program, on the simulated driver.
 fn tour(_: &mut Ci) -> Result<Ended> {
+    example("tour")
+}
+
+/// The pipeline between processes, as threads of one simulated world.
+fn ipc_pipeline(_: &mut Ci) -> Result<Ended> {
+    example("ipc_pipeline")
+}
+
+fn example(name: &str) -> Result<Ended> {
     let mut command = workspace::cargo(&[
         "run",
         "--release",
@@ -200,7 +210,7 @@ fn tour(_: &mut Ci) -> Result<Ended> {
         "--features",
         "sim",
         "--example",
-        "tour",
+        name,
     ]);
     with_compilers(&mut command);
     well(command.env("CUHOLD_DRIVER", "sim"))

@@ -128,12 +128,6 @@ impl Allocation {
         Self { block, back: Back::Resource(ManuallyDrop::new(resource)), facts }
     }
 
-    /// Memory that a resource takes back.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn of_resource(block: Block, resource: Arc<dyn MemoryResource>) -> Self {
-        Self { block, origin: Origin::Resource(ManuallyDrop::new(resource)) }
-    }
-
     /// Nothing to give back.
     pub(crate) const EMPTY: Self = Self {
         block: Block::EMPTY,

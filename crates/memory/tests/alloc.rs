@@ -152,3 +152,31 @@ fn exact_counts_of_allocations_of_moving_a_buffer() {
     buffer.copy_across(&source).unwrap();
     assert_eq!(allocations(|| buffer.copy_across(&source).unwrap()).1, 0, "with two idle ones");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn exact_counts_of_allocations_of_imports() {
+    use cuhold_memory::ImportedPool;
+    let (device, stream) = device();
+    let other = device.new_stream().unwrap();
+    let pool = Pool::new(&device, PoolOptions::default().shareable()).unwrap();
+    let imported = ImportedPool::import_exported(&device, &pool.export().unwrap()).unwrap();
+    let buffer = Buffer::<u32>::zeroed_in(&pool, &stream, 64).unwrap();
+    let token = buffer.export(&pool).unwrap();
+    let import = |home: &Stream| imported.import_buffer::<u32>(token.descriptor(), home).unwrap();
+    for round in 0..2 {
+        let first = import(&stream);
+        let (second, count) = allocations(|| import(&stream));
+        assert_eq!(count, 0, "a hit");
+        assert_eq!(allocations(|| drop(second)).1, 0, "not the last, on the same stream");
+        let (on_other, count) = allocations(|| import(&other));
+        assert_eq!(count, 0, "a hit on another stream");
+        drop(on_other);
+        let again = import(&other);
+        assert_eq!(allocations(|| drop(again)).1, 0, "not the last, on another stream, once more");
+        let ((), count) = allocations(|| drop(first));
+        // At first the events get a place where they are kept.
+        assert_eq!(count, u64::from(round == 0), "the last");
+    }
+    stream.synchronize().unwrap();
+}

@@ -433,4 +433,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "what cudarc still uses isn't ended",
         cudarc("loan::tests::a_loan_ends_once_nobody_has_the_other_value_and_a_weak_one_counts"),
     ),
+    // Memory of other processes.
+    mutant(
+        "import-order",
+        "an import that ends on another stream than the freeing one leaves its order behind",
+        memory("ipc::imports::exact_counts_of_imports_and_their_ends"),
+    ),
+    mutant(
+        "import-leak",
+        "imported memory that unordered work may use is never freed, although it is imported again",
+        memory(
+            "ipc::order::where_the_freeing_stream_is_captured_the_memory_stays_mapped_and_the_capture_goes_on",
+        ),
+    ),
 ];

@@ -22,7 +22,7 @@ use super::{
     wire::BufferDescriptor,
 };
 use crate::{
-    allocation::Allocation,
+    allocation::{Allocation, Facts, Origin},
     buffer::Buffer,
     order::{self, captured, check_home, is_capturing, same_stream},
     ordered,
@@ -33,7 +33,7 @@ use crate::{
 use bytemuck::Pod;
 use cuhold_handles::{
     Error, Event, EventOptions, Note, ObjectKind, Result, Stream,
-    driver_sys::{CUresult, Call, Calls, Failure, ffi::CUmemPoolPtrExportData},
+    driver_sys::{CUresult, Call, Calls, Failure, ffi::CUmemPoolPtrExportData, mutant},
     scope::{self, Outcome},
 };
 use parking_lot::Mutex;
@@ -177,7 +177,13 @@ impl ImportedPool {
         let ptr = imported.mapping().ptr.saturating_add(descriptor.offset);
         let bytes = usize::try_from(descriptor.bytes).unwrap_or(usize::MAX);
         let block = Block { ptr, bytes, tag: 0 };
-        Ok(Buffer::of(Allocation::of_resource(block, imported), len, stream.clone()))
+        let facts = Facts {
+            residence: imported.residence(),
+            device: self.device().context().device(),
+            origin: Origin::Resource,
+            waits: false,
+        };
+        Ok(Buffer::of(Allocation::of(block, imported, facts), len, stream.clone()))
     }
 
     /// How many elements the memory holds.
@@ -256,6 +262,9 @@ impl Mapping {
     /// Marks what is queued on the stream by now.
     #[cold]
     fn leave_order(&self, home: &Stream) -> Result<()> {
+        if mutant::is_out("import-order") {
+            return Ok(());
+        }
         let mut left = self.left.lock();
         if let Some(left) = left.iter().find(|left| same_stream(&left.stream, home)) {
             return mark(home, &left.event);
@@ -323,7 +332,9 @@ impl Mapping {
     /// From here on the memory is never freed, although it may be imported again: the driver then gives this mapping.
     #[cold]
     fn leaked(&self, error: Error) -> Error {
-        self.pool.imports().leaked.lock().push(self.ptr);
+        if !mutant::is_out("import-leak") {
+            self.pool.imports().leaked.lock().push(self.ptr);
+        }
         error.with_note(Note::Leaked { raw: self.ptr })
     }
 

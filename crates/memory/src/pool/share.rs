@@ -325,6 +325,10 @@ impl ImportedPool {
     /// Calls nothing.
     #[must_use]
     pub fn mapped_buffers(&self) -> usize {
+        // In a forked child somebody else may hold the lock for good; nothing is mapped there.
+        if self.driver().check_callable().is_err() {
+            return 0;
+        }
         self.imports().mapped()
     }
 

@@ -4,9 +4,7 @@
 
 use cuhold_driver_sys::ffi::*;
 use cuhold_handles::{Device, Error, Stream};
-use cuhold_memory::{
-    Buffer, MemoryResource as _, Pool, PoolOptions, PoolPlace, Reuse,
-};
+use cuhold_memory::{Buffer, MemoryResource as _, Pool, PoolOptions, PoolPlace, Reuse};
 use cuhold_testkit::Run;
 
 fn pool(run: &Run<'_>) -> Pool {

@@ -317,6 +317,33 @@ impl Sim {
         self.shared.world.begin_exit();
     }
 
+    /// Ends the process as a kill does: queued work never runs, its memory and events can't be opened any more, and what it
+    /// had open of others is no longer in use. What others have open of it stays theirs. Every later call of it answers
+    /// `DEINITIALIZED`, as after [`begin_exit`](Self::begin_exit).
+    ///
+    /// # Examples
+    /// ```
+    /// use cuhold_driver_sim::{Sim, SimOptions};
+    /// use cuhold_driver_sim::cuhold_driver_sys::{CUresult, DriverApi as _};
+    ///
+    /// let here = Sim::new();
+    /// let there = here.other_process(SimOptions::default());
+    /// there.end_process();
+    /// // SAFETY: the call takes no pointer.
+    /// assert_eq!(unsafe { there.cuInit(0) }, CUresult::DEINITIALIZED);
+    /// // SAFETY: as above.
+    /// assert_eq!(unsafe { here.cuInit(0) }, CUresult::SUCCESS);
+    /// ```
+    pub fn end_process(&self) {
+        self.begin_exit();
+        let mut state = self.shared.world.state();
+        let never_run = state.queues.discard();
+        state.memory.end_process();
+        drop(state);
+        // Dropped with nothing locked: what it owns is the caller's.
+        drop(never_run);
+    }
+
     /// The driver as a forked child sees it: `life()` is `Forked`, and every call answers `NOT_INITIALIZED` and touches
     /// nothing. They are counted: [`calls_of_forked_child`](Self::calls_of_forked_child).
     #[must_use]

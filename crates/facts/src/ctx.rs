@@ -8,17 +8,20 @@ use std::{
 
 use cuhold_driver_sys::{CUresult, Call, DriverApi, Failure, ffi::CUstreamCaptureStatus};
 
-use crate::export::{Export, Handle};
+use crate::export::{Export, Exported};
 
 /// Has another process export something; `None` where it didn't.
-type Exporter = Arc<dyn Fn(Export) -> Option<Handle> + Send + Sync>;
+type Exporter = Arc<dyn Fn(Export) -> Option<Exported> + Send + Sync>;
+
+/// Ends the processes that exported something.
+type End = Arc<dyn Fn() + Send + Sync>;
 
 /// A driver to ask, in a fresh state: nothing was called on it yet.
 #[derive(Clone)]
 pub struct Subject {
     driver: Arc<dyn DriverApi>,
     violations: Option<Arc<dyn Fn() -> usize + Send + Sync>>,
-    exporter: Option<Exporter>,
+    exporter: Option<(Exporter, End)>,
 }
 
 impl Subject {
@@ -37,12 +40,13 @@ impl Subject {
         Self { driver, violations: Some(Arc::new(violations)), exporter: None }
     }
 
-    /// The same, with another process beside it.
+    /// The same, with another process beside it for each thing that is exported; `end` ends them.
     pub(crate) fn beside(
         self,
-        exporter: impl Fn(Export) -> Option<Handle> + Send + Sync + 'static,
+        exporter: impl Fn(Export) -> Option<Exported> + Send + Sync + 'static,
+        end: impl Fn() + Send + Sync + 'static,
     ) -> Self {
-        Self { exporter: Some(Arc::new(exporter)), ..self }
+        Self { exporter: Some((Arc::new(exporter), Arc::new(end))), ..self }
     }
 }
 
@@ -83,14 +87,22 @@ impl Ctx {
     }
 
     /// What another process exports of this kind.
-    pub(crate) fn exported(&self, what: Export) -> Result<Handle, Failure> {
+    pub(crate) fn exported(&self, what: Export) -> Result<Exported, Failure> {
         let call = match what {
             Export::Memory => Call::cuIpcGetMemHandle,
             Export::Event => Call::cuIpcGetEventHandle,
+            Export::Pool | Export::HostPool => Call::cuMemPoolExportToShareableHandle,
         };
         let exporter = self.subject.exporter.as_ref();
-        let exporter = exporter.ok_or(Failure { call, status: CUresult::MISSING })?;
+        let (exporter, _) = exporter.ok_or(Failure { call, status: CUresult::MISSING })?;
         exporter(what).ok_or(Failure { call, status: CUresult::UNKNOWN })
+    }
+
+    /// Ends the processes that exported something, at once.
+    pub(crate) fn end_others(&self) {
+        if let Some((_, end)) = &self.subject.exporter {
+            end();
+        }
     }
 
     /// Whether more is wanted than the asked call's status. Not so during somebody's capture and without a context,

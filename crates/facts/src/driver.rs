@@ -25,14 +25,16 @@ pub(crate) fn simulated() -> Subject {
     register_kernels(&sim);
     let (watched, machine) = (sim.clone(), sim.clone());
     // The other process lives as long as the machine: what it exports is still there when it is opened.
-    let others = Mutex::new(Vec::new());
+    let others = Arc::new(Mutex::new(Vec::<Sim>::new()));
+    let to_end = Arc::clone(&others);
     let beside = move |what: Export| {
         let other = machine.other_process(SimOptions::default());
-        let handle = what.make(&Ctx::new(Subject::new(Arc::new(other.clone())), None, false));
+        let made = what.make(&Ctx::new(Subject::new(Arc::new(other.clone())), None, false));
         others.lock().push(other);
-        handle.ok()
+        made.ok()
     };
-    Subject::checked(Arc::new(sim), move || watched.violations().len()).beside(beside)
+    let end = move || to_end.lock().iter().for_each(Sim::end_process);
+    Subject::checked(Arc::new(sim), move || watched.violations().len()).beside(beside, end)
 }
 
 /// What the kernels of [`KERNELS`](crate::image::KERNELS) do, for the simulated driver.

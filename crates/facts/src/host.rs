@@ -60,6 +60,12 @@ impl HostMemory {
         Self { start: start.expose_provenance(), words }
     }
 
+    /// Memory of the driver that the host may follow by its address.
+    pub(crate) fn at(address: u64, words: usize) -> Self {
+        let start = usize::try_from(address).unwrap_or_default();
+        Self { start, words }
+    }
+
     /// Where it starts.
     pub(crate) fn ptr(self) -> *mut c_void {
         core::ptr::with_exposed_provenance_mut(self.start)

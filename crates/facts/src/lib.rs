@@ -29,6 +29,7 @@ mod run;
 mod setup;
 mod simulated;
 mod situation;
+mod socket;
 
 pub use ctx::{Ctx, Subject};
 pub use export::Export;

@@ -10,6 +10,7 @@ use std::{
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
+        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
@@ -20,7 +21,12 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    ctx::Subject, describe::describe, driver, export::Export, probe::Question, reading::Reading,
+    ctx::Subject,
+    describe::describe,
+    driver,
+    export::{Beside, Export},
+    probe::Question,
+    reading::Reading,
 };
 
 /// How long one question may take.
@@ -53,8 +59,15 @@ impl Target {
             Self::Sim => Ok(driver::simulated()),
             Self::Real(path) => {
                 let target = self.clone();
-                let beside = move |what: Export| what.by_process(&target).ok();
-                driver::real(path.as_deref()).map(|subject| subject.beside(beside))
+                let others = Arc::new(Mutex::new(Vec::new()));
+                let to_end = Arc::clone(&others);
+                let beside = move |what: Export| {
+                    let (exported, process) = what.by_process(&target).ok()?;
+                    others.lock().push(process);
+                    Some(exported)
+                };
+                let end = move || to_end.lock().iter_mut().for_each(Beside::kill);
+                driver::real(path.as_deref()).map(|subject| subject.beside(beside, end))
             }
         }
     }

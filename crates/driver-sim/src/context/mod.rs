@@ -53,6 +53,8 @@ pub(crate) struct Context {
     cache_config: CUfunc_cache,
     /// The contexts whose memory this one may reach.
     pub(crate) peers: Vec<Key<Self>>,
+    /// Those that it no longer may, and the calls that said so.
+    pub(crate) peers_left: Vec<(Key<Self>, CallSite)>,
     /// What all work waits for that is put on streams made later.
     barriers: Vec<Point>,
     /// The legacy default stream, once something asked for it.
@@ -98,6 +100,7 @@ impl State {
             limits: Vec::new(),
             cache_config: CUfunc_cache(0),
             peers: Vec::new(),
+            peers_left: Vec::new(),
             barriers: Vec::new(),
             legacy: None,
             per_thread: Vec::new(),

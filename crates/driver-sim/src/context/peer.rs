@@ -29,8 +29,11 @@ pub(crate) fn disable_peer(turn: &mut Turn<'_>, peer: CUcontext) -> Answer {
     let peer = turn.find(|state| &state.contexts, peer.addr(), CUresult::INVALID_CONTEXT)?;
     turn.not_lost()?;
     turn.check_capture()?;
-    let peers = &mut turn.context_data(current)?.peers;
-    let at = peers.iter().position(|known| *known == peer);
-    peers.remove(at.ok_or(CUresult::PEER_ACCESS_NOT_ENABLED)?);
+    let by = turn.site;
+    let context = turn.context_data(current)?;
+    let at = context.peers.iter().position(|known| *known == peer);
+    context.peers.remove(at.ok_or(CUresult::PEER_ACCESS_NOT_ENABLED)?);
+    context.peers_left.retain(|(left, _)| *left != peer);
+    context.peers_left.push((peer, by));
     Ok(())
 }

@@ -97,6 +97,10 @@ enum End {
         origin: Origin,
         made: CallSite,
         side: Side,
+        /// Memory of another process: a free takes it away at once.
+        is_import: bool,
+        /// The device that was found to have access to a pool's memory.
+        reaches: Option<usize>,
     },
     Pageable(Side),
     /// What the rows held when the call was made, one behind the other.
@@ -180,8 +184,14 @@ impl Memory {
             Origin::Pool(_) => asker.current_device.is_none_or(|d| self.may_reach(d, side.address)),
             _ => true,
         };
-        let (origin, made) = (found.origin, found.made);
-        if usable { Ok(End::Known { id, origin, made, side }) } else { Err(Refusal::Value) }
+        let (origin, made, is_import) = (found.origin, found.made, found.import.is_some());
+        let is_pooled = matches!(origin, Origin::Pool(_));
+        let reaches = asker.current_device.filter(|_| is_pooled);
+        if usable {
+            Ok(End::Known { id, origin, made, side, is_import, reaches })
+        } else {
+            Err(Refusal::Value)
+        }
     }
 
     /// Whether a device may reach pool memory: its own, or what it was given access to.
@@ -336,6 +346,11 @@ impl Copy {
             if let Err(misplaced) = state.memory.still_there(end, self.extent) {
                 return fault(state, end, misplaced, self.by);
             }
+            if let End::Known { side, reaches: Some(device), .. } = end
+                && !state.memory.may_reach(*device, side.address)
+            {
+                return Err(state.violate_access(side.address, *device, self.by));
+            }
         }
         let mut piece = Vec::new();
         for row in self.extent.each_row() {
@@ -394,6 +409,7 @@ impl Fill {
 /// Queued work met memory of one of its sides that isn't there any more.
 fn fault(state: &mut State, end: &End, misplaced: Misplaced, by: CallSite) -> Answer {
     let origin = match end {
+        End::Known { is_import: true, .. } => None,
         End::Known { origin, .. } => Some(*origin),
         End::Pageable(_) | End::Staged(_) => None,
     };

@@ -42,15 +42,26 @@ impl Drop for Opened {
 }
 
 impl Memory {
+    /// The process is gone: what it has open it has no longer, and what it exports nobody can open any more.
+    pub(crate) fn end_process(&mut self) {
+        self.opened.clear();
+        for found in self.space.iter() {
+            if let Some((_, of)) = &found.import {
+                of.opens.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.exchange.withdraw_process(self.process);
+    }
+
     /// Exports the allocation at `base`; once more gives the same.
     pub(super) fn export(&mut self, base: u64, pool: Option<u64>) -> Result<Number, CUresult> {
         let process = self.process;
-        let bytes = self.space.share(base).ok_or(CUresult::INVALID_VALUE)?;
+        let content = self.space.share(base).ok_or(CUresult::INVALID_VALUE)?;
         let found = self.space.at_mut(base).ok_or(CUresult::INVALID_VALUE)?;
         let number = (process, found.id);
         if found.exported.is_none() {
             let (size_bytes, opens) = (found.size_bytes, AtomicU64::new(0));
-            let exported = Arc::new(ExportedMemory { bytes, size_bytes, process, opens, pool });
+            let exported = Arc::new(ExportedMemory { content, size_bytes, process, opens, pool });
             found.exported = Some(Arc::clone(&exported));
             self.exchange.export_memory(number, exported);
         }
@@ -104,10 +115,10 @@ pub(crate) fn ipc_open(
         return Ok(());
     }
     let size_bytes = exported.size_bytes;
-    let base = memory.space.take_addresses(size_bytes, 0).ok_or(CUresult::OUT_OF_MEMORY)?;
     let origin = Origin::Imported(context);
     let request = Request { size_bytes, origin, device, made };
-    memory.space.add_shared(base, request, Arc::clone(&exported.bytes));
+    let base = memory.space.add_content(request, &exported.content);
+    let base = base.ok_or(CUresult::OUT_OF_MEMORY)?;
     exported.opens.fetch_add(1, Ordering::Relaxed);
     memory.opened.insert(base, Opened { number, of: exported, context, times: 1 });
     out.write(base);

@@ -83,13 +83,39 @@ impl State {
         if granted {
             return Ok(());
         }
+        Err(self.violate_access(address, access.device, access.by))
+    }
+
+    /// Remembers that work of a device reached for memory that it has no access to, and whether the access was taken
+    /// away while the work was queued. `ILLEGAL_ADDRESS` is what a device answers.
+    #[cold]
+    pub(super) fn violate_access(&mut self, address: u64, device: usize, by: CallSite) -> CUresult {
+        let Some(found) = self.memory.space.containing(address) else {
+            return CUresult::ILLEGAL_ADDRESS;
+        };
         let (object, made) = ((found.origin.kind(), found.base), found.made);
+        let taken = match found.origin {
+            Origin::Pool(pool) => self.memory.pool(pool).and_then(|pool| pool.taken_from(device)),
+            origin => self.peer_access_ended(device, origin.owner()),
+        };
+        let taken = taken.filter(|taken| taken.number > by.number);
         self.violate(Violation {
             kind: ViolationKind::NoAccess,
             object: Some(object),
-            calls: vec![made, access.by],
-            note: "",
+            calls: [made, by].into_iter().chain(taken).collect(),
+            note: match taken {
+                Some(_) => "the access was taken away while the work was queued or running",
+                None => "",
+            },
         });
-        Err(CUresult::ILLEGAL_ADDRESS)
+        CUresult::ILLEGAL_ADDRESS
+    }
+
+    /// The call that ended a device's access to a context's memory, if one did.
+    fn peer_access_ended(&self, device: usize, owner: Option<Key<Context>>) -> Option<CallSite> {
+        let contexts = self.contexts.iter().map(|(_, context)| context);
+        let of_device = contexts.filter(|context| usize::try_from(context.device) == Ok(device));
+        let left = of_device.flat_map(|context| &context.peers_left);
+        left.filter(|(peer, _)| Some(*peer) == owner).map(|(_, by)| *by).last()
     }
 }

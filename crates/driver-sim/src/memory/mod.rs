@@ -36,6 +36,7 @@ mod pool_share;
 mod pools;
 mod range;
 mod share;
+mod shared_block;
 mod space;
 mod transfer;
 mod value;
@@ -361,11 +362,12 @@ impl Memory {
     ) -> Result<u64, CUresult> {
         let free = self.free_bytes(request.device);
         let pool = self.pools.get_mut(key).ok_or(CUresult::INVALID_VALUE)?;
-        let on_host = pool.is_on_host();
+        let (on_host, is_shareable) = (pool.is_on_host(), pool.is_shareable);
         pool.allocate(request.size_bytes, stream, if on_host { u64::MAX } else { free })?;
-        let base = match on_host {
-            true => self.space.add_host(request),
-            false => self.space.add_device(request),
+        let base = match (on_host, is_shareable) {
+            (true, true) => self.space.add_shareable_host(request),
+            (true, false) => self.space.add_host(request),
+            (false, _) => self.space.add_device(request),
         };
         if base.is_none() {
             pool.enqueue_free(request.size_bytes, stream);

@@ -15,6 +15,7 @@ use cuhold_driver_sys::ffi::{CUmemPool_attribute, CUresult};
 use std::collections::BTreeMap;
 
 use super::default_stream::Touches;
+use crate::audit::CallSite;
 
 /// What a pool takes from its device at a time, in bytes.
 pub(crate) const CHUNK_BYTES: u64 = 32 << 20;
@@ -94,6 +95,8 @@ pub(crate) struct Pool {
     /// Allocations whose free wasn't executed.
     outstanding: u64,
     access: BTreeMap<Location, Access>,
+    /// The calls that took devices' access away.
+    taken: BTreeMap<Location, CallSite>,
     /// What default streams do with its memory.
     pub(super) touches: Touches,
 }
@@ -124,6 +127,7 @@ impl Pool {
             freed_in: BTreeMap::new(),
             outstanding: 0,
             access: BTreeMap::from([(location, Access::ReadWrite)]),
+            taken: BTreeMap::new(),
             touches: Touches::default(),
         }
     }
@@ -235,6 +239,17 @@ impl Pool {
             return Access::ReadWrite;
         }
         self.access.get(&location).copied().unwrap_or(Access::None)
+    }
+
+    /// Remembers which call took access away.
+    pub(crate) fn note_taken(&mut self, list: &[(Location, Access)], by: CallSite) {
+        let taken = list.iter().filter(|(_, access)| *access == Access::None);
+        self.taken.extend(taken.map(|(location, _)| (*location, by)));
+    }
+
+    /// The call that took a device's access away, if one did.
+    pub(crate) fn taken_from(&self, device: usize) -> Option<CallSite> {
+        self.taken.get(&Location::Device(device)).copied()
     }
 
     /// What it granted beyond the access that a pool has of itself.

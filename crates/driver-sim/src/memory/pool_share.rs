@@ -1,7 +1,8 @@
 //! Pools and their memory between processes.
 //!
 //! An imported pool allocates nothing, tells of itself only who has access, and gives memory by the exporter's word.
-//! Importing the same memory twice gives one mapping, which the first free takes away (measured).
+//! Importing the same memory twice gives one mapping, which the first free takes away; the host's memory isn't imported
+//! twice (measured).
 //!
 //! Source: CUDA Driver API 13.x, "Stream Ordered Memory Allocator".
 
@@ -11,7 +12,7 @@ use cuhold_driver_sys::ffi::*;
 
 use super::{
     pool::{Location, Pool},
-    share::{Filed, HandleOf, SharedPool, handle, named},
+    share::{Content, Filed, HandleOf, SharedPool, handle, named},
     space::{Origin, Request},
 };
 use crate::world::{Answer, Out, Turn};
@@ -114,17 +115,23 @@ pub(crate) fn pool_import_pointer(
     let here = memory.space.iter().find(|found| {
         found.import.as_ref().is_some_and(|(of, _)| *of == number) && found.free_enqueued.is_none()
     });
-    if let Some(found) = here {
-        out.write(found.base);
-        return Ok(());
+    match (here, &exported.content) {
+        (Some(_), Content::Host(_)) => return Err(CUresult::ALREADY_MAPPED),
+        (Some(found), Content::Device(_)) => {
+            out.write(found.base);
+            return Ok(());
+        }
+        (None, _) => {}
     }
-    let Some(Location::Device(device)) = memory.pool(key).map(|pool| pool.location) else {
-        return Err(CUresult::MISSING);
+    let device = match memory.pool(key).map(|pool| pool.location) {
+        Some(Location::Device(device)) => device,
+        // As good as any: the host's memory is no device's.
+        _ => 0,
     };
     let size_bytes = exported.size_bytes;
-    let base = memory.space.take_addresses(size_bytes, 0).ok_or(CUresult::OUT_OF_MEMORY)?;
     let request = Request { size_bytes, origin: Origin::Pool(key), device, made };
-    memory.space.add_shared(base, request, Arc::clone(&exported.bytes));
+    let base = memory.space.add_content(request, &exported.content);
+    let base = base.ok_or(CUresult::OUT_OF_MEMORY)?;
     exported.opens.fetch_add(1, Ordering::Relaxed);
     if let Some(found) = memory.space.at_mut(base) {
         found.import = Some((number, exported));

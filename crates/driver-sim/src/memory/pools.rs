@@ -86,6 +86,10 @@ pub(crate) fn pool_destroy(turn: &mut Turn<'_>, pool: CUmemoryPool) -> Answer {
     if found.is_default {
         return Err(CUresult::INVALID_VALUE);
     }
+    if found.imported.is_some() && found.is_on_host() && !found.is_unused() {
+        // Of the host's memory (measured); of a device's it ends, and its memory stays.
+        return Err(CUresult::INVALID_VALUE);
+    }
     if found.imports > 0 {
         found.imports -= 1;
         return Ok(());
@@ -181,7 +185,11 @@ pub(crate) fn pool_set_access(
             Ok((location, access_of(entry.flags)?))
         })
         .collect::<Result<Vec<_>, CUresult>>()?;
-    turn.pool_data(key)?.set_access(&list, devices)
+    let by = turn.site;
+    let found = turn.pool_data(key)?;
+    found.set_access(&list, devices)?;
+    found.note_taken(&list, by);
+    Ok(())
 }
 
 pub(super) fn access_of(flags: CUmemAccess_flags) -> Result<Access, CUresult> {

@@ -15,7 +15,9 @@ use std::{
 use cuhold_driver_sys::ffi::{c_char, c_int};
 use parking_lot::Mutex;
 
-use super::{bytes::SharedBytes, file, physical::PhysicalData, pool::Location};
+use super::{
+    bytes::SharedBytes, file, physical::PhysicalData, pool::Location, shared_block::SharedFile,
+};
 use crate::{elsewhere::Elsewhere, queue::Point};
 
 /// What a file stands for.
@@ -33,10 +35,17 @@ pub(crate) struct SharedPool {
     pub(crate) of: (u64, u64),
 }
 
+/// Bytes that several allocations are.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Device(Arc<SharedBytes>),
+    Host(SharedFile),
+}
+
 /// Memory that was exported through a handle.
 #[derive(Debug)]
 pub(crate) struct ExportedMemory {
-    pub(crate) bytes: Arc<SharedBytes>,
+    pub(crate) content: Content,
     pub(crate) size_bytes: u64,
     /// The exporting process.
     pub(crate) process: u64,
@@ -168,6 +177,13 @@ impl Exchange {
     /// The exported memory went.
     pub(crate) fn withdraw_memory(&self, number: Number) {
         self.0.lock().memory.remove(&number);
+    }
+
+    /// Nothing of this process can be opened any more.
+    pub(crate) fn withdraw_process(&self, process: u64) {
+        let mut machine = self.0.lock();
+        machine.memory.retain(|(of, _), _| *of != process);
+        machine.events.retain(|(of, _), _| *of != process);
     }
 
     pub(crate) fn export_event(&self, number: Number, event: Arc<SharedEvent>) {

@@ -28,10 +28,13 @@ mod memory;
 mod model;
 mod model_memory;
 mod page_locked;
+mod peer;
 mod pointer;
 mod pool;
 mod pool_end;
 mod pool_place;
+#[cfg(unix)]
+mod pool_process;
 mod process;
 mod random;
 mod stream;

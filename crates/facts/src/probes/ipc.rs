@@ -16,7 +16,7 @@ use crate::{
 
 const BYTES: usize = 1 << 20;
 /// The one flag that opening memory takes.
-const LAZY: u32 = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS.0;
+pub(super) const LAZY: u32 = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS.0;
 
 pub(super) const PROBES: &[Probe] = &[
     Probe::works(Call::cuIpcGetMemHandle, "memory is exported to other processes", |c| {
@@ -248,10 +248,10 @@ pub(super) const PROBES: &[Probe] = &[
     }),
 ];
 
-fn memory_of_another(c: &Ctx) -> Made<CUipcMemHandle> {
-    Ok(CUipcMemHandle { reserved: c.exported(Export::Memory)? })
+pub(super) fn memory_of_another(c: &Ctx) -> Made<CUipcMemHandle> {
+    Ok(CUipcMemHandle { reserved: c.exported(Export::Memory)?.handle })
 }
 
-fn event_of_another(c: &Ctx) -> Made<CUipcEventHandle> {
-    Ok(CUipcEventHandle { reserved: c.exported(Export::Event)? })
+pub(super) fn event_of_another(c: &Ctx) -> Made<CUipcEventHandle> {
+    Ok(CUipcEventHandle { reserved: c.exported(Export::Event)?.handle })
 }

@@ -25,6 +25,7 @@ mod library;
 mod link;
 mod managed;
 mod managed_batch;
+mod managed_case;
 mod mapping;
 mod memory;
 mod mipmap;
@@ -36,6 +37,7 @@ mod pool_case;
 mod pool_default;
 mod pool_end;
 mod pool_place;
+mod pool_process;
 mod pool_share;
 mod primary;
 mod stack;
@@ -62,11 +64,13 @@ pub(crate) const ALL: &[&[Probe]] = &[
     host_memory::PROBES,
     managed::PROBES,
     managed_batch::PROBES,
+    managed_case::PROBES,
     pool::PROBES,
     pool_case::PROBES,
     pool_default::PROBES,
     pool_end::PROBES,
     pool_place::PROBES,
+    pool_process::PROBES,
     pool_share::PROBES,
     virtual_memory::PROBES,
     mapping::PROBES,

@@ -17,7 +17,8 @@ use super::{
     host::{self, HostBlock},
     physical::PhysicalData,
     pool::{Access, Pool},
-    share::{ExportedMemory, Number},
+    share::{Content, ExportedMemory, Number},
+    shared_block::{SharedBlock, SharedFile},
 };
 use crate::{
     audit::{CallSite, ObjectKind},
@@ -94,6 +95,8 @@ enum Storage {
     Shared(Arc<SharedBytes>),
     /// Owned host memory at the allocation's own address; kept for its `Drop`.
     Host(#[expect(dead_code, reason = "given back when the allocation goes")] HostBlock),
+    /// Host memory that other processes may have as well.
+    SharedHost(SharedBlock),
     /// The caller's own host memory, registered.
     Foreign,
 }
@@ -128,7 +131,7 @@ pub(crate) struct Allocation {
 impl Allocation {
     /// Whether the host may follow the address.
     pub(crate) const fn is_on_host(&self) -> bool {
-        matches!(self.storage, Storage::Host(_) | Storage::Foreign)
+        matches!(self.storage, Storage::Host(_) | Storage::SharedHost(_) | Storage::Foreign)
     }
 }
 
@@ -229,16 +232,35 @@ impl Space {
         self.insert(base, request, Storage::Shared(bytes));
     }
 
-    /// The bytes of the device memory at `base`, to be those of other allocations as well; `None` for other memory.
-    pub(crate) fn share(&mut self, base: u64) -> Option<Arc<SharedBytes>> {
+    /// The bytes of the memory at `base`, to be those of other allocations as well; `None` for memory that can't be.
+    pub(crate) fn share(&mut self, base: u64) -> Option<Content> {
         let found = self.live.get_mut(&base)?;
         if let Storage::Device(bytes) = &mut found.storage {
             let bytes = std::mem::replace(bytes, Bytes::new(0));
             found.storage = Storage::Shared(Arc::new(SharedBytes::of(bytes)));
         }
         match &found.storage {
-            Storage::Shared(bytes) => Some(Arc::clone(bytes)),
+            Storage::Shared(bytes) => Some(Content::Device(Arc::clone(bytes))),
+            Storage::SharedHost(block) => Some(Content::Host(block.file().clone())),
             Storage::Device(_) | Storage::Host(_) | Storage::Foreign => None,
+        }
+    }
+
+    /// Puts memory of another allocation in once more, at an address of its own, and returns that; `None` where there is
+    /// none to give.
+    pub(crate) fn add_content(&mut self, request: Request, content: &Content) -> Option<u64> {
+        match content {
+            Content::Device(bytes) => {
+                let base = self.take_addresses(request.size_bytes, 0)?;
+                self.add_shared(base, request, Arc::clone(bytes));
+                Some(base)
+            }
+            Content::Host(file) => {
+                let block = file.map()?;
+                let base = block.address() as u64;
+                self.insert(base, request, Storage::SharedHost(block));
+                Some(base)
+            }
         }
     }
 
@@ -248,6 +270,12 @@ impl Space {
         let base = block.address() as u64;
         self.insert(base, request, Storage::Host(block));
         Some(base)
+    }
+
+    /// Allocates host memory that other processes may import, and returns its address; `None` as above.
+    pub(crate) fn add_shareable_host(&mut self, request: Request) -> Option<u64> {
+        let file = SharedFile::new(usize::try_from(request.size_bytes).ok()?)?;
+        self.add_content(request, &Content::Host(file))
     }
 
     /// Takes in the caller's host memory at `base`.
@@ -384,7 +412,7 @@ impl Space {
             // SAFETY: the range lies in a live host allocation (`usable`): a block of our own, or what
             // `add_registered` was promised. That the program doesn't touch it meanwhile is CUDA's rule for memory
             // that queued work uses, promised to each `DriverApi` call.
-            Storage::Host(_) | Storage::Foreign => unsafe {
+            Storage::Host(_) | Storage::SharedHost(_) | Storage::Foreign => unsafe {
                 host::read(host_address(address), out);
             },
         }
@@ -402,7 +430,7 @@ impl Space {
             Storage::Device(stored) => stored.write(at, bytes),
             Storage::Shared(stored) => stored.write(at, bytes),
             // SAFETY: as in `read`.
-            Storage::Host(_) | Storage::Foreign => unsafe {
+            Storage::Host(_) | Storage::SharedHost(_) | Storage::Foreign => unsafe {
                 host::write(host_address(address), bytes);
             },
         }

@@ -33,10 +33,11 @@ fn created_by_cudarc(kit: &Kit) -> Arc<CudaContext> {
 #[test]
 fn a_primary_context_is_the_same_one_for_both() {
     run_real(|kit, _| {
-        let (bridge, theirs) = bridge(kit);
-        let device = bridge.device(&theirs).unwrap();
+        let (bridge, context) = bridge(kit);
+        let device = bridge.device(&context).unwrap();
         assert_eq!(&device, kit.device());
-        assert_eq!(bridge.borrow_context(&theirs).unwrap(), *kit.context());
+        assert_eq!(bridge.borrow_context(&context).unwrap(), *kit.context());
+        theirs(kit, || drop(context));
     });
 }
 
@@ -74,17 +75,21 @@ fn what_the_bridge_asks_of_cudarc_leaves_what_is_current() {
         let (bridge, context) = bridge(kit);
         assert_eq!(kit.stack(), before);
         let other = Context::new(kit.device(), ContextFlags::empty()).unwrap();
-        other
+        let again = other
             .with_current(|| {
                 let inside = kit.stack();
-                drop(bridge.retain_context(kit.device()).unwrap());
-                let queue = bridge.lend_stream(&kit.device().new_stream().unwrap(), &context);
-                drop(queue.unwrap());
+                let again = bridge.retain_context(kit.device()).unwrap();
+                let stream = kit.device().new_stream().unwrap();
+                drop(bridge.lend_stream(&stream, &context).unwrap());
                 let lent = bridge.lend_context(&other).unwrap();
                 assert_eq!(kit.stack(), inside);
                 drop(lent);
+                assert_eq!(kit.stack(), inside);
+                again
             })
             .unwrap();
+        // By cudarc alone, which leaves its context current.
+        theirs(kit, || drop((again, context)));
     });
 }
 

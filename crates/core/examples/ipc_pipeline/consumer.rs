@@ -54,6 +54,8 @@ fn consume(device: &Device, channel: &mut IpcChannel) -> Result<()> {
         checked += amount.buffer_bytes();
     }
     channel.send_bytes(&checked.to_le_bytes(), &[])?;
+    // The producer waits for the events of this process until it says so.
+    bytes(channel)?.ok_or_else(|| Error::state("the producer has ended"))?;
     drop((slots, pool));
     // What was imported is unmapped when the stream has come to it; then the connection ends, which the producer sees.
     stream.synchronize()

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How long anybody waits for a message: longer than any work takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The producer's last word: nothing of a consumer's is used any more.
+const END: &[u8] = b"end";
+
 /// A buffer, and what says that it is filled, and that it was read.
 struct Slot {
     buffer: Buffer<u32>,
@@ -67,8 +70,9 @@ pub(crate) fn run(
             heard_of_read(&stream, slot, &mut consumers, round)?;
         }
     }
-    let checked = heard_of_end(&mut consumers, amount)?;
+    // What waits for the consumers' events is done before they end them.
     stream.synchronize()?;
+    let checked = heard_of_end(&mut consumers, amount)?;
     // The consumers have unmapped the memory by now: it may be freed.
     drop(slots);
     progress.done(checked);
@@ -119,6 +123,7 @@ fn heard_of_end(consumers: &mut [IpcChannel], amount: Amount) -> Result<u64> {
     let mut checked = 0;
     for consumer in consumers {
         checked += heard(consumer)?;
+        consumer.send_bytes(END, &[])?;
         // It has ended, and with it all that it had imported.
         if let Some(message) = consumer.receive()? {
             return Err(Error::state(format!("a consumer went on: {message:?}")));

@@ -108,8 +108,9 @@ fn with_threads() -> Result<()> {
             channels.push(here);
             let other = sim.other_process(SimOptions::default());
             threads.push(scope.spawn(move || {
-                let device = Device::with_driver(&Driver::from_api(other), 0)?;
-                consumer::run(&device, &mut there)
+                let device = Device::with_driver(&Driver::from_api(other.clone()), 0)?;
+                consumer::run(&device, &mut there)?;
+                nothing_wrong(&other)
             }));
         }
         let device = Device::with_driver(&Driver::from_api(sim.clone()), 0);
@@ -129,6 +130,10 @@ fn with_threads() -> Result<()> {
         results
     });
     results.into_iter().collect::<Result<()>>()?;
+    nothing_wrong(&sim)
+}
+
+fn nothing_wrong(sim: &Sim) -> Result<()> {
     match sim.violations().first() {
         None => Ok(()),
         Some(violation) => Err(Error::state(format!("the simulated driver saw a {violation}"))),

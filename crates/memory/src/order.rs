@@ -95,13 +95,14 @@ pub(crate) fn enqueue(
 /// Calls `cuPointerGetAttribute` in the stream's context.
 #[cold]
 pub(crate) fn is_reached(ptr: CUdeviceptr, stream: &Stream) -> Result<bool> {
-    let mut flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    // The manual says "an integer": room for either size that the driver may write.
+    let mut flags = 0_u64;
     let which = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS;
     scope::run(stream.context().target(), |calls| {
-        // SAFETY: *pointers*: a live local of the attribute's type.
+        // SAFETY: *pointers*: a live local with room for the attribute.
         unsafe { calls.cuPointerGetAttribute((&raw mut flags).cast(), which, ptr) }
     })?;
-    Ok(flags == CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    Ok(flags == u64::from(CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE.0))
 }
 
 /// The driver call behind an error.

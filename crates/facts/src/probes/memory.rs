@@ -218,6 +218,19 @@ pub(super) const PROBES: &[Probe] = &[
         }
         Ok(())
     }),
+    Probe::case(Call::cuPointerGetAttribute, "a pointer tells what its own device may do", |c| {
+        c.current()?;
+        let stream = c.stream()?;
+        let pool = c.pool()?;
+        let flags = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS;
+        for memory in [c.memory(64)?, c.pool_memory(64, pool, stream)?, c.managed(64)?] {
+            // Room for either size that the driver may write.
+            let mut value = 0_u64;
+            ask!(c.cuPointerGetAttribute((&raw mut value).cast(), flags, memory));
+            c.note("flags", value);
+        }
+        Ok(())
+    }),
     Probe::case(Call::cuPointerGetAttribute, "a pointer may be asked without a context", |c| {
         c.current()?;
         let memory = c.memory(64)?;

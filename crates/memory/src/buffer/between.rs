@@ -16,7 +16,7 @@ impl<T: Pod> BufferViewMut<'_, T> {
     ///
     /// # Errors
     /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): `src` is of another driver, has another home
-    ///   stream ([`Buffer::move_to`] changes it), or another length;
+    ///   stream ([`Buffer::move_to`](super::Buffer::move_to) changes it), or another length;
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
     /// - the call's failure.
     ///

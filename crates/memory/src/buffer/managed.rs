@@ -65,8 +65,8 @@ impl<T: Pod> BufferView<'_, T> {
     /// Calls `cuMemPrefetchAsync`; for an exposed stream also `cuStreamIsCapturing`.
     ///
     /// # Errors
-    /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
-    /// - [`ErrorKind::Missing`](cuhold_handles::ErrorKind::Missing): a NUMA node, where the driver is older than 12.2;
+    /// - [`ErrorKind::State`]: somebody captures the home stream;
+    /// - [`ErrorKind::Missing`]: a NUMA node, where the driver is older than 12.2;
     /// - the call's failure: `INVALID_VALUE` where the memory isn't managed.
     ///
     /// # Examples
@@ -93,7 +93,7 @@ impl<T: Pod> BufferView<'_, T> {
     /// Calls `cuMemAdvise`, in relaxed capture mode and in the home stream's context.
     ///
     /// # Errors
-    /// [`ErrorKind::Missing`](cuhold_handles::ErrorKind::Missing): a NUMA node, where the driver is older than 12.2; the
+    /// [`ErrorKind::Missing`]: a NUMA node, where the driver is older than 12.2; the
     /// call's failure: `INVALID_VALUE` where the memory isn't managed.
     #[doc(alias = "cuMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<()> {
@@ -118,9 +118,9 @@ impl<T: Pod> BufferViewMut<'_, T> {
     /// Calls `cuMemDiscardBatchAsync`, in the home stream's context; for an exposed stream also `cuStreamIsCapturing`.
     ///
     /// # Errors
-    /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): a default stream, which the driver doesn't take;
-    /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
-    /// - [`ErrorKind::Missing`](cuhold_handles::ErrorKind::Missing): a driver older than 13.0;
+    /// - [`ErrorKind::Argument`]: a default stream, which the driver doesn't take;
+    /// - [`ErrorKind::State`]: somebody captures the home stream;
+    /// - [`ErrorKind::Missing`]: a driver older than 13.0;
     /// - the call's failure: `INVALID_VALUE` where the memory isn't managed.
     #[doc(alias = "cuMemDiscardBatchAsync")]
     pub fn discard(&mut self) -> Result<()> {
@@ -147,7 +147,7 @@ impl<T: Pod> BufferViewMut<'_, T> {
 /// `cuMemPrefetchAsync` for each; for an exposed stream also `cuStreamIsCapturing`.
 ///
 /// # Errors
-/// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): ranges of different home streams;
+/// - [`ErrorKind::Argument`]: ranges of different home streams;
 /// - as [`BufferView::prefetch`]; where they are queued one after the other, [`completed`](Error::completed) says how many
 ///   were.
 ///
@@ -167,7 +167,7 @@ pub fn prefetch_batch<T: Pod>(parts: &[(BufferView<'_, T>, Location)]) -> Result
 /// Calls `cuMemDiscardBatchAsync`, in the stream's context; for an exposed stream also `cuStreamIsCapturing`.
 ///
 /// # Errors
-/// As [`BufferViewMut::discard`]; [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) for ranges of different home
+/// As [`BufferViewMut::discard`]; [`ErrorKind::Argument`] for ranges of different home
 /// streams.
 #[doc(alias = "cuMemDiscardBatchAsync")]
 pub fn discard_batch<T: Pod>(parts: &mut [BufferViewMut<'_, T>]) -> Result<()> {

@@ -220,7 +220,7 @@ impl<T: Pod> BufferView<'_, T> {
     ///
     /// # Errors
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
-    /// - the calls' failures, which may be those of earlier work; [`completed`](Error::completed) says how many chunks
+    /// - the calls' failures, which may be those of earlier work; [`completed`](cuhold_handles::Error::completed) says how many chunks
     ///   were queued.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let mut vec = bytemuck::zeroed_vec(self.len);
@@ -418,7 +418,7 @@ impl<T: Pod> BufferViewMut<'_, T> {
     /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): a slice of another length;
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the home stream;
     /// - the calls' failures, which may be those of earlier work, after which a part of the elements may be there;
-    ///   [`completed`](Error::completed) says how many chunks were queued.
+    ///   [`completed`](cuhold_handles::Error::completed) says how many chunks were queued.
     ///
     /// # Examples
     /// ```

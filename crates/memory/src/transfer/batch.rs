@@ -340,7 +340,7 @@ impl<'a> CopyBatch<'a> {
     /// Calls nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): ends of different length, driver or home stream, or
+    /// [`ErrorKind::Argument`]: ends of different length, driver or home stream, or
     /// of another one than the copies before.
     pub fn push<T: Pod>(
         &mut self,
@@ -417,9 +417,9 @@ impl<'a> CopyBatch<'a> {
     /// `cuMemcpyAsync` for each; for an exposed stream also `cuStreamIsCapturing`.
     ///
     /// # Errors
-    /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures the stream;
-    /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): options on a default stream;
-    /// - [`ErrorKind::Missing`](cuhold_handles::ErrorKind::Missing): a source that is to be read during the call, where the
+    /// - [`ErrorKind::State`]: somebody captures the stream;
+    /// - [`ErrorKind::Argument`]: options on a default stream;
+    /// - [`ErrorKind::Missing`]: a source that is to be read during the call, where the
     ///   driver can't promise that;
     /// - the calls' failures, after which some of the copies may be queued; where they are queued one after the other,
     ///   [`completed`](Error::completed) says how many were.

@@ -201,7 +201,7 @@ fn a_block_goes_back_to_the_resource_that_it_is_said_to_be_of() {
     });
 }
 
-/// Each way to get memory has the way by which it goes back, whatever else the program does in between.
+/// S60: each way to get memory has the way by which it goes back, whatever else the program does in between.
 #[test]
 fn memory_is_freed_by_the_call_that_matches_its_allocation() {
     run(|t| {

@@ -28,6 +28,7 @@ fn fill_on(stream: &Stream, buffer: &Buffer<u8>, value: u8) {
     unsafe { stream.driver().calls().cuMemsetD8Async(ptr, value, len, stream.raw()) }.unwrap();
 }
 
+/// S39: the order between two contexts is that of an event of the right one.
 #[test]
 fn one_buffer_is_used_from_two_contexts_with_either_or_none_current() {
     run(|t| {
@@ -137,6 +138,7 @@ fn meets_freed_memory(seed: u64, free: impl FnOnce(Buffer<u8>, &Stream)) -> bool
     !violations.is_empty()
 }
 
+/// S64: a free is ordered behind the last use, on whichever stream that was.
 #[test]
 fn memory_that_is_closed_behind_another_stream_is_freed_after_its_work() {
     for seed in 0..20 {
@@ -241,6 +243,7 @@ fn memory_on_a_default_stream_that_is_never_known_to_be_done_is_leaked_with_a_wa
     assert!(calls.iter().all(|entry| entry.call() != Call::cuMemFreeAsync));
 }
 
+/// An allocation there would be memory of that graph without a word.
 #[test]
 fn an_allocation_on_a_stream_that_foreign_code_captures_is_refused_and_both_go_on() {
     run(|t| {
@@ -289,6 +292,7 @@ fn a_borrowed_stream_that_dies_before_its_buffers_is_kept_for_them_or_refused() 
     });
 }
 
+/// S63: there is no null handle that would mean the default stream.
 #[test]
 fn a_closed_stream_handle_leaves_its_buffers_on_that_stream_and_never_on_a_default_one() {
     run(|t| {

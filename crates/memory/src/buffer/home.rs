@@ -37,8 +37,8 @@ impl<T: Pod> Buffer<T> {
     /// Makes another stream the home: what is queued on it from now on waits for what is queued on the former home by
     /// now.
     ///
-    /// The stream may be one of another context, or of another device that reaches the memory: memory of a pool that the
-    /// device was given access to, memory of the host, managed memory. Access that is taken away later is the caller's to
+    /// The stream may be one of another context, or of another device that reaches the memory, which the driver is asked:
+    /// memory of a pool that the device was given access to, page-locked memory of the host; managed memory always. Access that is taken away later is the caller's to
     /// order.
     ///
     /// Calls `cuEventRecord`, `cuStreamWaitEvent`; `cuEventCreate` where the context has no idle event; for exposed streams
@@ -159,7 +159,7 @@ impl<T: Pod> Buffer<T> {
 pub(super) fn check_reached(facts: Facts, ptr: u64, stream: &Stream) -> Result<()> {
     let there = stream.context().device();
     if facts.device == there
-        || facts.residence != Residence::Device
+        || facts.residence == Residence::Managed
         || order::is_reached(ptr, stream)?
     {
         return Ok(());

@@ -49,6 +49,18 @@ pub(super) const PROBES: &[Probe] = &[
         ask!(c.cuCtxEnablePeerAccess(other, 0), "same_device");
         Ok(())
     }),
+    Probe::case(Call::cuMemFree_v2, "beside a capture a free waits for its context's work", |c| {
+        c.current()?;
+        let (busy, captured) = (c.at_work()?, c.stream()?);
+        let memory = c.memory(1)?;
+        c.capture_globally(captured)?;
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        must!(c.cuThreadExchangeStreamCaptureMode(&raw mut mode));
+        ask!(c.cuMemFree_v2(memory));
+        c.note_waited(busy)?;
+        c.note_capturing(captured)?;
+        c.end(captured)
+    }),
     Probe::case(Call::cuCtxDisablePeerAccess, "what wasn't enabled isn't disabled", |c| {
         let context = c.current()?;
         ask!(c.cuCtxDisablePeerAccess(context), "itself");

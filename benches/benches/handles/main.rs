@@ -8,6 +8,7 @@
 
 mod copies;
 mod events;
+mod imports;
 mod launch;
 mod memory;
 mod peer;
@@ -51,6 +52,7 @@ fn all(criterion: &mut Criterion) {
     launch::benches(criterion, &bed);
     memory::benches(criterion, &bed);
     copies::benches(criterion, &bed);
+    imports::benches(criterion, &bed);
     staging::benches(criterion, &bed);
 }
 

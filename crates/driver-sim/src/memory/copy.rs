@@ -13,12 +13,12 @@ use super::{
     Memory,
     default_stream::Pooled,
     host,
-    pool::{self, Location},
+    pool::{self, Location, Pool},
     space::{Misplaced, Origin, Place},
 };
 use crate::{
     audit::CallSite,
-    world::{Answer, State},
+    world::{Answer, Key, State},
 };
 
 /// Bytes are moved in pieces of at most this, in bytes.
@@ -83,8 +83,10 @@ impl Side {
 /// What a call's name says about one of its addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expect {
-    /// Memory that CUDA knows.
+    /// Memory that CUDA knows, but no pool's of the host (measured).
     Device,
+    /// Memory that CUDA knows, and the device may reach: that of a fill.
+    Filled,
     /// That, or the host's own.
     Any,
 }
@@ -171,7 +173,7 @@ impl Memory {
     ) -> Result<End, Refusal> {
         let span = side.span(extent).ok_or(Refusal::Value)?;
         let id = match self.space.locate(side.address, span)? {
-            Place::Pageable if expect == Expect::Device || side.address == 0 => {
+            Place::Pageable if expect != Expect::Any || side.address == 0 => {
                 return Err(Refusal::Value);
             }
             Place::Pageable => return Ok(End::Pageable(side)),
@@ -181,6 +183,11 @@ impl Memory {
         let usable = match found.origin {
             Origin::Graph(_) => asker.captured,
             Origin::Mapped => self.mapping_is_usable(found.base, asker.current_device),
+            Origin::Pool(pool) if self.is_of_host(pool) => match expect {
+                Expect::Device => false,
+                Expect::Filled => self.is_granted(side.address),
+                Expect::Any => true,
+            },
             Origin::Pool(_) => asker.current_device.is_none_or(|d| self.may_reach(d, side.address)),
             _ => true,
         };
@@ -194,12 +201,32 @@ impl Memory {
         }
     }
 
-    /// Whether a device may reach pool memory: its own, or what it was given access to.
-    pub(super) fn may_reach(&self, device: usize, address: u64) -> bool {
+    /// Whether it is a pool of the host's memory, which managed memory isn't.
+    fn is_of_host(&self, pool: Key<Pool>) -> bool {
+        let is_of_host = |pool: &Pool| {
+            !pool.is_managed() && matches!(pool.location, Location::Host | Location::HostNuma(_))
+        };
+        self.pool(pool).is_some_and(is_of_host)
+    }
+
+    /// Whether any device was given access to pool memory of the host.
+    fn is_granted(&self, address: u64) -> bool {
+        (0..self.devices.len()).any(|device| self.is_granted_to(device, address))
+    }
+
+    fn is_granted_to(&self, device: usize, address: u64) -> bool {
         let Some(found) = self.space.containing(address) else { return false };
         let Origin::Pool(pool) = found.origin else { return false };
         let granted = self.pool(pool).map(|pool| pool.access(Location::Device(device)));
-        found.is_on_host() || found.device == device || granted == Some(pool::Access::ReadWrite)
+        granted == Some(pool::Access::ReadWrite)
+    }
+
+    /// Whether a device may reach pool memory: its own, or what it was given access to.
+    pub(super) fn may_reach(&self, device: usize, address: u64) -> bool {
+        let Some(found) = self.space.containing(address) else { return false };
+        let is_pool_s = matches!(found.origin, Origin::Pool(_));
+        let is_near = found.is_on_host() || found.device == device;
+        is_pool_s && (is_near || self.is_granted_to(device, address))
     }
 
     /// Checks a copy of at least one byte.
@@ -231,7 +258,7 @@ impl Memory {
         pattern: [u8; 4],
         asker: Asker,
     ) -> Result<Fill, Refusal> {
-        let target = self.plan_end(target, extent, Expect::Device, asker)?;
+        let target = self.plan_end(target, extent, Expect::Filled, asker)?;
         Ok(Fill { extent, target, pattern, by: asker.by })
     }
 

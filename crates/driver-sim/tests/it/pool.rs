@@ -407,7 +407,15 @@ fn host_pools_give_memory_that_the_host_may_follow() {
     let stream = stream(&sim);
     let pool = create(&sim, properties(CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0)).unwrap();
     let address = from_pool(&sim, 4, pool, stream).unwrap();
-    call!(sim, cuMemsetD8Async(address, 9, 4, stream)).unwrap();
+    let fill = || call!(sim, cuMemsetD8Async(address, 9, 4, stream));
+    // The device reaches it once it was said that it may (measured).
+    assert_eq!(fill(), Err(CUresult::INVALID_VALUE));
+    let access = CUmemAccessDesc {
+        location: location(DEVICE, 0),
+        flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    call!(sim, cuMemPoolSetAccess(pool, &raw const access, 1)).unwrap();
+    fill().unwrap();
     call!(sim, cuStreamSynchronize(stream)).unwrap();
     let on_host: *const [u8; 4] = core::ptr::with_exposed_provenance(address.try_into().unwrap());
     // SAFETY: 4 bytes of host memory, and the fill was waited for.

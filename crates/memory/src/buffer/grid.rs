@@ -130,6 +130,7 @@ impl Grid {
         let place = BoxSpan {
             home: span.home,
             ptr: span.ptr,
+            is_host: span.is_host,
             width_bytes: layout::known_bytes::<T>(width),
             height,
             depth,

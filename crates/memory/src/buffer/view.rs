@@ -59,7 +59,9 @@ impl<T: Pod> Buffer<T> {
     #[must_use]
     #[inline]
     pub fn as_view(&self) -> BufferView<'_, T> {
-        let span = Span { home: &self.home, ptr: self.device_ptr(), bytes: self.size_bytes() };
+        let is_host = self.memory.facts().residence.is_host();
+        let (ptr, bytes) = (self.device_ptr(), self.size_bytes());
+        let span = Span { home: &self.home, ptr, bytes, is_host };
         BufferView { span, len: self.len, elements: PhantomData }
     }
 

@@ -109,9 +109,9 @@ pub struct PoolOptions {
     /// The most memory that the pool may hold, in bytes; the driver rounds it up. `None`: as much as its device has; for a
     /// pool of the host's memory, and for 0, the driver's own limit.
     ///
-    /// A pool without a maximum takes twice the device's memory of the process's address space: of such pools the 467th
-    /// couldn't be made (measured, H200). The default takes half of that and is never in the way; a program with
-    /// hundreds of pools gives each less.
+    /// A pool takes twice its maximum of the process's address space: of pools as large as their device, which the default
+    /// is, 466 fitted into one process, of half as much 935 (measured, H200). A program with hundreds of pools gives each
+    /// less; where no more fit, the error says so.
     pub max_bytes: Option<usize>,
     /// How much memory that nobody uses the pool keeps when the host waits for work, in bytes. The driver's default, 0,
     /// gives all of it back at each wait.
@@ -449,11 +449,23 @@ fn made(device: &Device, max_bytes: usize, options: PoolOptions) -> Result<CUmem
     let mut raw = CUmemoryPool::NULL;
     // SAFETY: *pointers*: live locals.
     unsafe { driver.calls().cuMemPoolCreate(&raw mut raw, &raw const properties) }
-        .map_err(|failure| driver.error(failure))?;
+        .map_err(|failure| too_many(driver.error(failure), max_bytes))?;
     match place::set_up(driver.calls(), raw, device, options) {
         Ok(()) => Ok(raw),
         Err(failure) => Err(unmade(driver, raw, driver.error(failure))),
     }
+}
+
+/// Says of the refusal which limit it may be.
+#[cold]
+fn too_many(error: Error, max_bytes: usize) -> Error {
+    if !error.is(CUresult::OUT_OF_MEMORY) || max_bytes == 0 {
+        return error;
+    }
+    let text = format!(
+        "options.max_bytes: a pool of at most {max_bytes} bytes takes twice as much of the process's addresses, and the pools that are there may have left less"
+    );
+    error.with_note(Note::Text(text.into()))
 }
 
 /// Destroys a pool that can't be handed out.

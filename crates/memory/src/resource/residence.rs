@@ -27,6 +27,11 @@ pub enum Residence {
 }
 
 impl Residence {
+    /// Whether it is the host's own.
+    pub(crate) const fn is_host(self) -> bool {
+        matches!(self, Self::Host | Self::HostNuma(_))
+    }
+
     /// Whether kernels reach the memory.
     ///
     /// Calls nothing.

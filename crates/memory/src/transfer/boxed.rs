@@ -14,12 +14,14 @@ use std::ptr;
 
 const DEVICE: CUmemorytype = CUmemorytype::CU_MEMORYTYPE_DEVICE;
 const HOST: CUmemorytype = CUmemorytype::CU_MEMORYTYPE_HOST;
+const UNIFIED: CUmemorytype = CUmemorytype::CU_MEMORYTYPE_UNIFIED;
 
 /// A box of device memory, with the stream that everything on it is queued on. None of its sizes is 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoxSpan<'a> {
     pub(crate) home: &'a Stream,
     pub(crate) ptr: u64,
+    pub(crate) is_host: bool,
     pub(crate) width_bytes: usize,
     pub(crate) height: usize,
     pub(crate) depth: usize,
@@ -49,7 +51,8 @@ impl<'a> BoxSpan<'a> {
 
     /// As one range, if there are no gaps.
     fn as_span(self) -> Option<Span<'a>> {
-        let span = Span { home: self.home, ptr: self.ptr, bytes: self.packed_bytes() };
+        let Self { home, ptr, is_host, .. } = self;
+        let span = Span { home, ptr, bytes: self.packed_bytes(), is_host };
         (!self.has_gaps()).then_some(span)
     }
 
@@ -62,6 +65,7 @@ impl<'a> BoxSpan<'a> {
 #[derive(Clone, Copy)]
 enum End {
     Device {
+        kind: CUmemorytype,
         ptr: u64,
         pitch_bytes: usize,
         slice_rows: usize,
@@ -72,7 +76,9 @@ enum End {
 
 impl From<BoxSpan<'_>> for End {
     fn from(span: BoxSpan<'_>) -> Self {
-        Self::Device { ptr: span.ptr, pitch_bytes: span.pitch_bytes, slice_rows: span.slice_rows }
+        let kind = if span.is_host { UNIFIED } else { DEVICE };
+        let BoxSpan { ptr, pitch_bytes, slice_rows, .. } = span;
+        Self::Device { kind, ptr, pitch_bytes, slice_rows }
     }
 }
 
@@ -127,8 +133,8 @@ fn parameters(size: BoxSpan<'_>, src: End, dst: End) -> CUDA_MEMCPY3D {
         ..CUDA_MEMCPY3D::default()
     };
     match src {
-        End::Device { ptr, pitch_bytes, slice_rows } => {
-            copy.srcMemoryType = DEVICE;
+        End::Device { kind, ptr, pitch_bytes, slice_rows } => {
+            copy.srcMemoryType = kind;
             copy.srcDevice = ptr;
             (copy.srcPitch, copy.srcHeight) = (pitch_bytes, slice_rows);
         }
@@ -139,8 +145,8 @@ fn parameters(size: BoxSpan<'_>, src: End, dst: End) -> CUDA_MEMCPY3D {
         }
     }
     match dst {
-        End::Device { ptr, pitch_bytes, slice_rows } => {
-            copy.dstMemoryType = DEVICE;
+        End::Device { kind, ptr, pitch_bytes, slice_rows } => {
+            copy.dstMemoryType = kind;
             copy.dstDevice = ptr;
             (copy.dstPitch, copy.dstHeight) = (pitch_bytes, slice_rows);
         }

@@ -35,12 +35,14 @@ use cuhold_handles::{
     driver_sys::{Calls, ffi::c_void},
 };
 
-/// A range of device memory, with the stream that everything on it is queued on.
+/// A range of memory that the device reaches, with the stream that everything on it is queued on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) home: &'a Stream,
     pub(crate) ptr: u64,
     pub(crate) bytes: usize,
+    /// Memory of the host, which the copies that say that a side is the device's refuse where it is a pool's (measured).
+    pub(crate) is_host: bool,
 }
 
 /// Queues a copy between two ranges of the same size and home.
@@ -50,6 +52,10 @@ pub(crate) fn copy(dst: Span<'_>, src: Span<'_>) -> Result<()> {
         return Ok(());
     }
     order::enqueue(dst.home, Minds::Device, |calls: Calls<'_>| {
+        if dst.is_host || src.is_host {
+            // SAFETY: as below.
+            return unsafe { calls.cuMemcpyAsync(dst.ptr, src.ptr, dst.bytes, dst.home.raw()) };
+        }
         // SAFETY: *pointers*: both ranges lie within live buffers of this stream, and are as large; *handles*: the stream
         // is borrowed.
         unsafe { calls.cuMemcpyDtoDAsync_v2(dst.ptr, src.ptr, dst.bytes, dst.home.raw()) }
@@ -63,6 +69,11 @@ pub(crate) fn copy(dst: Span<'_>, src: Span<'_>) -> Result<()> {
 /// an error that names a call, that may be so all the same.
 pub(crate) unsafe fn copy_in(dst: Span<'_>, src: *const c_void) -> Result<()> {
     order::enqueue(dst.home, Minds::Device, |calls: Calls<'_>| {
+        if dst.is_host {
+            let src = src.addr() as u64;
+            // SAFETY: as below.
+            return unsafe { calls.cuMemcpyAsync(dst.ptr, src, dst.bytes, dst.home.raw()) };
+        }
         // SAFETY: *pointers*: the span lies within a live buffer of this stream, the host side is the caller's promise;
         // *handles*: the stream is borrowed.
         unsafe { calls.cuMemcpyHtoDAsync_v2(dst.ptr, src, dst.bytes, dst.home.raw()) }
@@ -76,6 +87,11 @@ pub(crate) unsafe fn copy_in(dst: Span<'_>, src: *const c_void) -> Result<()> {
 /// returns an error that names a call, that may be so all the same.
 pub(crate) unsafe fn copy_out(src: Span<'_>, dst: *mut c_void) -> Result<()> {
     order::enqueue(src.home, Minds::Device, |calls: Calls<'_>| {
+        if src.is_host {
+            let dst = dst.addr() as u64;
+            // SAFETY: as below.
+            return unsafe { calls.cuMemcpyAsync(dst, src.ptr, src.bytes, src.home.raw()) };
+        }
         // SAFETY: *pointers*: the span lies within a live buffer of this stream, the host side is the caller's promise;
         // *handles*: the stream is borrowed.
         unsafe { calls.cuMemcpyDtoHAsync_v2(dst, src.ptr, src.bytes, src.home.raw()) }
@@ -89,6 +105,10 @@ pub(crate) fn copy_across(on: &Stream, dst: Span<'_>, src: Span<'_>) -> Result<(
     let (to, from) = (to.as_raw(), from.as_raw());
     order::enqueue(on, Minds::Device, |calls: Calls<'_>| {
         let stream = on.raw();
+        if dst.is_host || src.is_host {
+            // SAFETY: as below.
+            return unsafe { calls.cuMemcpyAsync(dst.ptr, src.ptr, dst.bytes, stream) };
+        }
         if is_near {
             // SAFETY: *pointers*: both ranges lie within live buffers, and are as large; *handles*: the stream is borrowed.
             return unsafe { calls.cuMemcpyDtoDAsync_v2(dst.ptr, src.ptr, dst.bytes, stream) };

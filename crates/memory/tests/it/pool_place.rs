@@ -222,15 +222,22 @@ fn where_the_device_is_not_let_reach_a_host_pool_no_pool_stays() {
 }
 
 #[test]
-fn five_hundred_pools_of_the_default_size_fit_into_one_process() {
+fn five_hundred_pools_of_half_their_device_fit_into_one_process_and_of_larger_ones_the_error_names_the_limit()
+ {
     // As large as what was measured, where the 467th pool without a maximum was refused.
     let mut options = SimOptions::default();
     for device in &mut options.devices {
         device.memory_bytes = 150_110_011_392;
     }
     run_with(options, |t| {
-        let make = |_| Pool::new(t.device(), PoolOptions::default()).unwrap();
-        drop((0..500).map(make).collect::<Vec<_>>());
+        let half = PoolOptions::default().max_bytes(t.device().total_bytes().unwrap() / 2);
+        let made: Result<Vec<_>, _> = (0..500).map(|_| Pool::new(t.device(), half)).collect();
+        assert_eq!(made.unwrap().len(), 500);
+        let whole = PoolOptions::default();
+        let made: Result<Vec<_>, _> = (0..500).map(|_| Pool::new(t.device(), whole)).collect();
+        let Err(error) = made else { return };
+        assert!(error.is(CUresult::OUT_OF_MEMORY), "{error}");
+        assert!(error.to_string().contains("options.max_bytes: a pool of at most"), "{error}");
     });
 }
 

@@ -84,6 +84,7 @@ object_kinds! {
     GraphicsResource "graphics resource";
     ExternalMemory "piece of external memory";
     ExternalSemaphore "external semaphore";
+    Condition "condition of a graph";
 }
 
 /// A rule that the caller broke. On a real driver most of these crash, or are undefined.

@@ -19,7 +19,7 @@ use crate::{
     capture::CaptureId,
     context::Context,
     elsewhere::Wait,
-    graph::{GraphNode, NodeKind},
+    graph::{Deed, Edge, Graph, NodeKind, Params, Task},
     memory::{HandleOf, SharedEvent, from_c, handle, named, to_c},
     queue::{Point, Work},
     stream::Target,
@@ -55,7 +55,7 @@ pub(crate) enum Record {
     /// On a captured stream, behind these nodes.
     Captured {
         capture: CaptureId,
-        after: Vec<Key<GraphNode>>,
+        after: Vec<Edge>,
     },
 }
 
@@ -99,7 +99,7 @@ impl Turn<'_> {
 
     /// Whether another process recorded the event behind work that isn't done. An event that its process destroyed is
     /// used all the same, which is a violation.
-    fn waits_for_another(&mut self, event: Key<Event>) -> Result<bool, CUresult> {
+    pub(crate) fn waits_for_another(&mut self, event: Key<Event>) -> Result<bool, CUresult> {
         let process = self.state.memory.process;
         let Some((shared, mine)) = &self.event_data(event)?.shared else { return Ok(false) };
         let waits = shared.waits_for_another(*mine);
@@ -139,6 +139,19 @@ impl Turn<'_> {
 }
 
 impl Turn<'_> {
+    /// A node of an event that doesn't order the capture itself.
+    fn capture_event(
+        &mut self,
+        target: Target,
+        kind: NodeKind,
+        event: CUevent,
+        deed: Deed<Key<Graph>>,
+    ) -> Answer {
+        let place = self.captured_place(target)?;
+        let place = place.ok_or(CUresult::ILLEGAL_STATE)?;
+        self.add_captured(target, place, Task::new(kind, Params::Event(event), deed))
+    }
+
     /// Records an event on a stream that isn't captured.
     pub(crate) fn record_on(&mut self, event: Key<Event>, target: Target) -> Answer {
         let data = self.event_data(event)?;
@@ -205,6 +218,7 @@ pub(crate) fn record_with_flags(
     stream: CUstream,
     flags: c_uint,
 ) -> Answer {
+    let raw = event;
     let event = turn.event(event)?;
     let target = turn.stream(stream)?;
     turn.same_context(event, target.context)?;
@@ -213,7 +227,8 @@ pub(crate) fn record_with_flags(
     match flags {
         0 => {}
         EXTERNAL if turn.is_capturing(target) => {
-            return turn.enqueue(target, NodeKind::EventRecord, Work::Marker);
+            let deed = Deed::Record(event);
+            return turn.capture_event(target, NodeKind::EventRecord, raw, deed);
         }
         EXTERNAL => return Err(CUresult::ILLEGAL_STATE),
         _ => return Err(CUresult::INVALID_VALUE),
@@ -365,6 +380,7 @@ pub(crate) fn stream_wait(
     flags: c_uint,
 ) -> Answer {
     let target = turn.stream(stream)?;
+    let raw = event;
     let event = turn.event(event)?;
     turn.not_lost()?;
     let external = flags == EXTERNAL && turn.is_capturing(target);
@@ -372,7 +388,7 @@ pub(crate) fn stream_wait(
         return Err(CUresult::INVALID_VALUE);
     }
     if external {
-        return turn.enqueue(target, NodeKind::EventWait, Work::Marker);
+        return turn.capture_event(target, NodeKind::EventWait, raw, Deed::Await(event));
     }
     if let Some(wait) = turn.wait_for_another(event)? {
         if turn.is_capturing(target) {

@@ -14,6 +14,8 @@ use crate::{
     array::Shape,
     audit::{CallSite, Leak, ObjectKind, ViolationKind},
     context::Context,
+    graph::NodeKind,
+    queue::Work,
     world::{Absent, Answer, Ending, In, Key, Out, State, Table, Turn},
 };
 
@@ -257,9 +259,16 @@ fn counters(
     let count = usize::try_from(count).map_err(|_too_many| CUresult::INVALID_VALUE)?;
     // SAFETY: *pointers*: the caller's array has as many entries as it says.
     let raws = unsafe { semaphores.read_all(count) }.filter(|raws| !raws.is_empty());
+    counters_of(turn, &raws.ok_or(CUresult::INVALID_VALUE)?)
+}
+
+fn counters_of(
+    turn: &mut Turn<'_>,
+    semaphores: &[CUexternalSemaphore],
+) -> Result<Vec<u64>, CUresult> {
     let mut counters = Vec::new();
-    for raw in raws.ok_or(CUresult::INVALID_VALUE)? {
-        let key = turn.semaphore(raw)?;
+    for raw in semaphores {
+        let key = turn.semaphore(*raw)?;
         let found = turn.state.external.semaphores.get(key);
         let (context, base) =
             found.map(|found| (found.context, found.base)).ok_or(CUresult::INVALID_HANDLE)?;
@@ -280,9 +289,31 @@ pub(crate) fn semaphores_signal(
     // SAFETY: *pointers*: the caller's array has as many entries as the one before.
     let params = unsafe { params.read_all(counters.len()) }.ok_or(CUresult::INVALID_VALUE)?;
     for (base, params) in counters.into_iter().zip(params) {
-        turn.write_counter(stream, base, params.params.fence.value)?;
+        let target = turn.values_on(stream)?;
+        let work = turn.counter_write(base, params.params.fence.value)?;
+        turn.enqueue(target, NodeKind::SemaphoreSignal, work)?;
     }
     Ok(())
+}
+
+/// Checks signals that are to be a node.
+pub(crate) fn node_signals(
+    turn: &mut Turn<'_>,
+    semaphores: &[CUexternalSemaphore],
+    params: &[CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS],
+) -> Result<Vec<Work>, CUresult> {
+    let counters = counters_of(turn, semaphores)?.into_iter();
+    counters.zip(params).map(|(base, p)| turn.counter_write(base, p.params.fence.value)).collect()
+}
+
+/// Checks waits that are to be a node.
+pub(crate) fn node_waits(
+    turn: &mut Turn<'_>,
+    semaphores: &[CUexternalSemaphore],
+    params: &[CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS],
+) -> Result<Vec<Work>, CUresult> {
+    let counters = counters_of(turn, semaphores)?.into_iter();
+    counters.zip(params).map(|(base, p)| turn.counter_wait(base, p.params.fence.value)).collect()
 }
 
 pub(crate) fn semaphores_wait(
@@ -296,7 +327,9 @@ pub(crate) fn semaphores_wait(
     // SAFETY: *pointers*: as for a signal.
     let params = unsafe { params.read_all(counters.len()) }.ok_or(CUresult::INVALID_VALUE)?;
     for (base, params) in counters.into_iter().zip(params) {
-        turn.await_counter(stream, base, params.params.fence.value)?;
+        let target = turn.values_on(stream)?;
+        let work = turn.counter_wait(base, params.params.fence.value)?;
+        turn.enqueue(target, NodeKind::SemaphoreWait, work)?;
     }
     Ok(())
 }

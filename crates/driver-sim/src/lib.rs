@@ -23,8 +23,8 @@
 //! - Time: a clock moves a microsecond with each piece of work, and as it is told.
 //! - What the real driver does on a stale handle: it may crash or take it for another object. [`SimOptions`] can make
 //!   handles be reused; a stale one then names the new object, as there.
-//! - Captures of waits for another process's work, and waits of whole contexts for it: they answer *missing*.
-//! - Physical memory of hosts; graphs with memory or external event nodes can't be made executable.
+//! - Captures of waits for another process's work, and waits of whole contexts and graphs for it: they answer *missing*.
+//! - Physical memory of hosts. Graphs that kernels launch, and nodes that kernels change.
 //! - What a linker does: linked PTX is PTX again, put together.
 //! - What kernels sample from textures.
 //! - Other APIs: what comes from them is planted, as by [`Sim::plant_external_memory`].
@@ -57,5 +57,5 @@ mod world;
 pub use audit::{CallSite, Leak, ObjectKind, Violation, ViolationKind};
 pub use code::{Dim3, KernelFault, KernelLaunch, SliceMut, Thread};
 pub use cuhold_driver_sys;
-pub use options::{DeviceOptions, SimOptions};
+pub use options::{Destructors, DeviceOptions, SimOptions};
 pub use sim::Sim;

@@ -28,6 +28,22 @@ impl Default for DeviceOptions {
     }
 }
 
+/// When the destructor of a user object runs whose last reference was given back. A real driver does the first inside
+/// the call that gave it back, or, where a launch held it, on a thread of its own once that is over; a process that ends
+/// runs none (measured). Programs may rely on none of the three (documented).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Destructors {
+    /// Before the call returns, or the work is over, that gave it back, on its thread.
+    #[default]
+    AtOnce,
+    /// Not before [`Sim::run_all`](crate::Sim::run_all) or [`Sim::run_destructors`](crate::Sim::run_destructors), on
+    /// whatever thread makes that call.
+    Later,
+    /// Never, as for what is left when a process ends.
+    Never,
+}
+
 /// How a simulated driver is set up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -44,8 +60,11 @@ pub struct SimOptions {
     /// Whether a query that answers `NOT_READY` lets one piece of queued work complete after it. Off, work completes
     /// only at a wait or when it is stepped, and a loop around a query doesn't end.
     pub queries_advance: bool,
-    /// Draws the order in which independent streams proceed, where more than one could.
+    /// Draws the order in which independent streams, and independent nodes of a graph, proceed, where more than one
+    /// could.
     pub seed: u64,
+    /// When destructors of user objects run.
+    pub destructors: Destructors,
     /// What `cuGetProcAddress` answers with for a form that is simulated. Without it no symbol is found, since the
     /// simulated driver itself has no C functions.
     pub symbols: Option<fn(Call) -> *mut c_void>,
@@ -61,6 +80,7 @@ impl Default for SimOptions {
             reuse_handles: false,
             queries_advance: false,
             seed: 1,
+            destructors: Destructors::AtOnce,
             symbols: None,
         }
     }

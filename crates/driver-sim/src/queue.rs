@@ -23,6 +23,7 @@ use crate::{
     context::Context,
     elsewhere::Wait,
     event::Event,
+    graph::Branch,
     memory::{Await, SharedEvent},
     world::{Key, State, UserData, World},
 };
@@ -82,6 +83,8 @@ pub(crate) enum Work {
     Await(Await),
     /// A wait for work of another process.
     Elsewhere(Wait),
+    /// A conditional node of a graph: other work in its place.
+    Branch(Arc<Branch>),
 }
 
 impl Work {
@@ -107,6 +110,7 @@ impl fmt::Debug for Work {
             Self::OnCaller(_) => "OnCaller",
             Self::Await(_) => "Await",
             Self::Elsewhere(_) => "Elsewhere",
+            Self::Branch(_) => "Branch",
         })
     }
 }
@@ -279,8 +283,14 @@ impl Queues {
         self.map.get(&point.queue).is_none_or(|queue| queue.completed >= point.position)
     }
 
-    /// Which front comes next towards `goal`. `start` says whether work of a context may start now.
-    pub(crate) fn next(&self, goal: Point, start: impl Fn(&Work, Key<Context>) -> Start) -> Next {
+    /// Which front comes next towards `goal`. `start` says whether work of a context may start now, `pick` which one of
+    /// several pieces of work comes first.
+    pub(crate) fn next(
+        &self,
+        goal: Point,
+        start: impl Fn(&Work, Key<Context>) -> Start,
+        mut pick: impl FnMut(usize) -> usize,
+    ) -> Next {
         let mut at = goal;
         loop {
             if self.is_reached(at) {
@@ -291,7 +301,12 @@ impl Queues {
                 return Next::Busy;
             }
             let Some(front) = queue.items.front() else { return Next::Done };
-            match front.after.iter().find(|point| !self.is_reached(**point)) {
+            let open = || front.after.iter().filter(|point| !self.is_reached(**point));
+            let chosen = match open().count() {
+                0 | 1 => 0,
+                several => pick(several),
+            };
+            match open().nth(chosen) {
                 Some(first) => at = *first,
                 None => {
                     return match start(&front.work, queue.context) {
@@ -318,6 +333,15 @@ impl Queues {
         let item = queue.items.pop_front()?;
         queue.running = true;
         Some((item.work, queue.context))
+    }
+
+    /// The front that was taken hasn't completed: this comes in its place, behind `after`.
+    pub(crate) fn again(&mut self, id: QueueId, work: Work, mut after: Vec<Point>) {
+        after.retain(|point| !self.is_reached(*point));
+        if let Some(queue) = self.map.get_mut(&id) {
+            queue.running = false;
+            queue.items.push_front(Item { work, after });
+        }
     }
 
     /// The front that was taken has completed.

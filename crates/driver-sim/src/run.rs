@@ -22,7 +22,7 @@ use crate::{
     context::Context,
     elsewhere::Helped,
     queue::{Next, OnCaller, Point, QueueId, Start, Work},
-    world::{Answer, Key, Turn, UserData},
+    world::{Answer, Key, Turn, UserData, mixed},
 };
 
 /// How far the simulated clock moves with each piece of work, in nanoseconds.
@@ -112,14 +112,26 @@ impl Turn<'_> {
         }
     }
 
-    pub(crate) fn next_towards(&self, goal: Point) -> Next {
+    pub(crate) fn next_towards(&mut self, goal: Point) -> Next {
+        let seed = self.state.random;
+        let mut picks = 0;
         let state = &*self.state;
-        state.queues.next(goal, |work, context| match work {
+        let start = |work: &Work, context: Key<Context>| match work {
             Work::Await(wait) if !wait.is_over(&state.memory) => Start::Written,
             Work::Elsewhere(wait) if !wait.is_over() => Start::Written,
             work if work.is_on_host() && state.host_running.contains(&context.id()) => Start::Later,
             _ => Start::Now,
-        })
+        };
+        let pick = |several: usize| {
+            picks += 1;
+            pick_of(seed, picks, several)
+        };
+        let next = state.queues.next(goal, start, pick);
+        if picks > 0 {
+            // Another number next time.
+            self.state.draw();
+        }
+        next
     }
 
     /// Runs one piece of work of this queue, or of one that it waits for. Says whether something ran.
@@ -136,9 +148,19 @@ impl Turn<'_> {
     /// Runs the front of a queue.
     pub(crate) fn step(&mut self, queue: QueueId) {
         let Some((work, context)) = self.state.queues.take(queue) else { return };
-        let result = self.perform(work, context);
+        let mut next = None;
+        let result = match work {
+            Work::Branch(branch) => {
+                next = self.branch(&branch, queue, context);
+                Ok(())
+            }
+            work => self.perform(work, context),
+        };
         self.state.now_ns += WORK_NS;
-        self.state.queues.finish(queue);
+        match next {
+            Some((work, after)) => self.state.queues.again(queue, work, after),
+            None => self.state.queues.finish(queue),
+        }
         while let Some((instant, context)) = self.state.queues.take_instant() {
             self.perform(instant, context).unwrap_or_default();
         }
@@ -150,7 +172,8 @@ impl Turn<'_> {
 
     pub(crate) fn perform(&mut self, work: Work, context: Key<Context>) -> Answer {
         match work {
-            Work::Marker | Work::Elsewhere(_) => Ok(()),
+            // A conditional node is done by `step`, which puts other work in its place.
+            Work::Marker | Work::Elsewhere(_) | Work::Branch(_) => Ok(()),
             Work::Record { event, serial, shared } => {
                 self.state.event_happened(event, serial);
                 if let Some((shared, number)) = shared {
@@ -216,6 +239,14 @@ impl Turn<'_> {
         })
     }
 
+    /// Puts points into an order drawn from the seed.
+    pub(crate) fn shuffle(&mut self, points: &mut [Point]) {
+        for end in (2..=points.len()).rev() {
+            let other = self.state.draw_below(end);
+            points.swap(end - 1, other);
+        }
+    }
+
     /// Ends all CUDA work with a fatal status; the first one stays. Work that was queued never runs, but stream callbacks
     /// are called and told (documented).
     pub(crate) fn lose(&mut self, status: CUresult) {
@@ -230,6 +261,12 @@ impl Turn<'_> {
         }
         self.progressed();
     }
+}
+
+/// The `number`th choice among `several` that are drawn with one seed.
+fn pick_of(seed: u64, number: u64, several: usize) -> usize {
+    let drawn = mixed(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    usize::try_from(drawn.checked_rem(several as u64).unwrap_or(0)).unwrap_or(0)
 }
 
 /// Drops values of the caller, whose drop may panic. What a panic carries is leaked, since its drop may panic too.

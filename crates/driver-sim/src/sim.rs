@@ -247,7 +247,7 @@ impl Sim {
             .chain(pushed)
             .chain(state.streams.leaks())
             .chain(state.events.leaks())
-            .chain(state.graphs.leaks())
+            .chain(state.graph_leaks())
             .chain(state.execs.leaks())
             .chain(state.greens.leaks())
             .chain(state.user_objects.leaks())
@@ -380,6 +380,14 @@ impl Sim {
         let mut turn = self.shared.world.turn(Call::cuCtxSynchronize);
         turn.complete_what_can();
         turn.release_user_references();
+        turn.run_destructors();
+    }
+
+    /// Runs the destructors of user objects that [`Destructors::Later`](crate::Destructors::Later) put off, on this
+    /// thread. Says how many there were.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
+    pub fn run_destructors(&self) -> usize {
+        self.shared.world.turn(Call::cuUserObjectRelease).run_destructors()
     }
 
     /// How many pieces of queued work haven't completed.

@@ -20,10 +20,13 @@ use cuhold_driver_sys::ffi::*;
 
 pub(crate) use state::{CaptureId, Captures};
 
-use self::state::{Capture, Member};
+use self::{
+    rules::join,
+    state::{Capture, Member},
+};
 use crate::{
     audit::ViolationKind,
-    graph::{Graph, GraphNode},
+    graph::{Edge, Graph},
     queue::Ordering,
     stream::Target,
     world::{Answer, In, Key, Out, Turn},
@@ -54,7 +57,7 @@ pub(crate) fn begin_to_graph(
     stream: CUstream,
     graph: CUgraph,
     dependencies: In<CUgraphNode>,
-    _edges: In<CUgraphEdgeData>,
+    edges: In<CUgraphEdgeData>,
     count: usize,
     mode: Mode,
 ) -> Answer {
@@ -63,7 +66,7 @@ pub(crate) fn begin_to_graph(
     if turn.state.graphs.get(graph).is_some_and(|graph| graph.capture.is_some()) {
         return Err(CUresult::ILLEGAL_STATE);
     }
-    let set = turn.nodes_of(graph, dependencies, count)?;
+    let set = turn.nodes_of(graph, dependencies, Some(edges), count)?;
     begin_in(turn, target, mode, graph, set);
     Ok(())
 }
@@ -81,16 +84,10 @@ fn may_begin(turn: &mut Turn<'_>, stream: CUstream, mode: Mode) -> Result<Target
     Ok(target)
 }
 
-fn begin_in(
-    turn: &mut Turn<'_>,
-    target: Target,
-    mode: Mode,
-    graph: Key<Graph>,
-    set: Vec<Key<GraphNode>>,
-) {
+fn begin_in(turn: &mut Turn<'_>, target: Target, mode: Mode, graph: Key<Graph>, set: Vec<Edge>) {
     let origin = target.queue;
     let owner = turn.thread;
-    let members = [(origin, Member { set, lent: Vec::new() })].into();
+    let members = [(origin, Member { set, ..Member::default() })].into();
     let capture = Capture { graph, origin, mode, owner, invalidated: false, members };
     let state = &mut *turn.state;
     let id = state.captures.begin(capture);
@@ -162,9 +159,14 @@ pub(crate) fn info_v3(
     edges_out: Out<*const CUgraphEdgeData>,
     count_out: Out<usize>,
 ) -> Answer {
-    // Edges without data are all that the simulator makes; the driver then answers null (a choice).
-    edges_out.write(std::ptr::null());
-    info_v2(turn, stream, status, id_out, graph_out, dependencies_out, count_out)
+    let whole = Info {
+        id: id_out,
+        graph: graph_out,
+        dependencies: dependencies_out,
+        edges: edges_out,
+        count: count_out,
+    };
+    info(turn, stream, status, whole)
 }
 
 #[expect(clippy::too_many_arguments, reason = "C's signature")]
@@ -177,6 +179,27 @@ pub(crate) fn info_v2(
     dependencies_out: Out<*const CUgraphNode>,
     count_out: Out<usize>,
 ) -> Answer {
+    let whole = Info {
+        id: id_out,
+        graph: graph_out,
+        dependencies: dependencies_out,
+        edges: Out::null(),
+        count: count_out,
+    };
+    info(turn, stream, status, whole)
+}
+
+/// Where a capture is told about.
+#[derive(Clone, Copy)]
+struct Info {
+    id: Out<cuuint64_t>,
+    graph: Out<CUgraph>,
+    dependencies: Out<*const CUgraphNode>,
+    edges: Out<*const CUgraphEdgeData>,
+    count: Out<usize>,
+}
+
+fn info(turn: &mut Turn<'_>, stream: CUstream, status: Out<Status>, out: Info) -> Answer {
     let status = status.required()?;
     let target = turn.stream(stream)?;
     turn.not_implicit_to_ask(target)?;
@@ -187,13 +210,19 @@ pub(crate) fn info_v2(
         id.and_then(|id| state.captures.get_mut(id)).filter(|capture| !capture.invalidated);
     // Only the status is told where no valid capture is under way; the rest stays as it is (measured).
     let Some(capture) = capture else { return Ok(()) };
-    id_out.write(id.map_or(0, |id| id.0));
-    graph_out.write(CUgraph::from_addr(capture.graph.raw()));
-    if let Some(member) = capture.members.get_mut(&target.queue) {
-        member.lent = member.set.iter().map(|node| CUgraphNode::from_addr(node.raw())).collect();
-        dependencies_out.write(member.lent.as_ptr());
-        count_out.write(member.lent.len());
+    let graph = CUgraph::from_addr(capture.graph.raw());
+    let Some(member) = capture.members.get_mut(&target.queue) else { return Ok(()) };
+    // Data of edges may not be lost, where the edges are asked for (documented).
+    if !out.dependencies.is_null() && out.edges.is_null() && member.set.iter().any(Edge::has_data) {
+        return Err(CUresult::LOSSY_QUERY);
     }
+    out.id.write(id.map_or(0, |id| id.0));
+    out.graph.write(graph);
+    member.lent = member.set.iter().map(|edge| CUgraphNode::from_addr(edge.node.raw())).collect();
+    member.lent_data = member.set.iter().map(|edge| edge.data).collect();
+    out.dependencies.write(member.lent.as_ptr());
+    out.edges.write(member.lent_data.as_ptr());
+    out.count.write(member.lent.len());
     Ok(())
 }
 
@@ -201,19 +230,28 @@ pub(crate) fn update_v2(
     turn: &mut Turn<'_>,
     stream: CUstream,
     dependencies: Out<CUgraphNode>,
-    _edges: In<CUgraphEdgeData>,
+    edges: In<CUgraphEdgeData>,
     count: usize,
     flags: c_uint,
 ) -> Answer {
-    update(turn, stream, dependencies, count, flags)
+    change(turn, stream, (dependencies, Some(edges), count), flags)
 }
 
-/// Adds to what the stream's next work depends on, or replaces it.
 pub(crate) fn update(
     turn: &mut Turn<'_>,
     stream: CUstream,
     dependencies: Out<CUgraphNode>,
     count: usize,
+    flags: c_uint,
+) -> Answer {
+    change(turn, stream, (dependencies, None, count), flags)
+}
+
+/// Adds to what the stream's next work depends on, or replaces it.
+fn change(
+    turn: &mut Turn<'_>,
+    stream: CUstream,
+    (dependencies, edges, count): (Out<CUgraphNode>, Option<In<CUgraphEdgeData>>, usize),
     flags: c_uint,
 ) -> Answer {
     const ADD: c_uint =
@@ -227,7 +265,7 @@ pub(crate) fn update(
     }
     let graph = turn.state.captures.get(id).map(|capture| capture.graph);
     let graph = graph.ok_or(CUresult::ILLEGAL_STATE)?;
-    let nodes = turn.nodes_of(graph, dependencies.as_in(), count)?;
+    let nodes = turn.nodes_of(graph, dependencies.as_in(), edges, count)?;
     let capture = turn.state.captures.get_mut(id);
     let Some(member) = capture.and_then(|c| c.members.get_mut(&target.queue)) else {
         return Err(turn.broken("capture"));
@@ -235,11 +273,7 @@ pub(crate) fn update(
     if flags == SET {
         member.set.clear();
     }
-    for node in nodes {
-        if !member.set.contains(&node) {
-            member.set.push(node);
-        }
-    }
+    join(&mut member.set, &nodes);
     Ok(())
 }
 

@@ -19,14 +19,14 @@ use super::state::CaptureId;
 use crate::{
     audit::CallSite,
     context::Context,
-    graph::{Deed, Graph, GraphNode, NodeKind},
+    graph::{Edge, Graph, Task},
     queue::{Ordering, QueueId},
     stream::Target,
     world::{Answer, Key, State, Turn},
 };
 
 /// A place in a capture: behind these nodes.
-pub(crate) type Place = (CaptureId, Vec<Key<GraphNode>>);
+pub(crate) type Place = (CaptureId, Vec<Edge>);
 
 impl State {
     /// Takes a stream that ends out of its capture. With the origin the capture ends.
@@ -168,21 +168,15 @@ impl Turn<'_> {
     }
 
     /// Puts a node into the graph that work on this stream is captured into.
-    pub(crate) fn add_captured(
-        &mut self,
-        to: Target,
-        (id, after): Place,
-        kind: NodeKind,
-        deed: Deed,
-    ) -> Answer {
+    pub(crate) fn add_captured(&mut self, to: Target, (id, after): Place, task: Task) -> Answer {
         let site = self.site;
         let state = &mut *self.state;
         let graph = state.captures.get(id).map(|capture| capture.graph);
-        let node = graph.and_then(|graph| state.add_node(graph, kind, deed, after, site));
+        let node = graph.and_then(|graph| state.add_node(graph, task, after, site));
         let member =
             state.captures.get_mut(id).and_then(|capture| capture.members.get_mut(&to.queue));
         let (Some(node), Some(member)) = (node, member) else { return Err(self.broken("capture")) };
-        member.set = vec![node];
+        member.set = vec![Edge::plain(node)];
         Ok(())
     }
 
@@ -204,12 +198,7 @@ impl Turn<'_> {
     }
 
     /// A stream waits for an event of a capture: it joins that capture, or depends on more of it.
-    pub(crate) fn join_capture(
-        &mut self,
-        target: Target,
-        id: CaptureId,
-        after: &[Key<GraphNode>],
-    ) -> Answer {
+    pub(crate) fn join_capture(&mut self, target: Target, id: CaptureId, after: &[Edge]) -> Answer {
         let own = self.capture_usable(target)?;
         if self.state.captures.get(id).is_none_or(|capture| capture.invalidated) {
             return Err(CUresult::INVALID_VALUE);
@@ -224,11 +213,16 @@ impl Turn<'_> {
             return Err(CUresult::INVALID_VALUE);
         };
         let set = &mut capture.members.entry(target.queue).or_default().set;
-        for node in after {
-            if !set.contains(node) {
-                set.push(*node);
-            }
-        }
+        join(set, after);
         Ok(())
+    }
+}
+
+/// Adds edges to a set of them: each node once.
+pub(super) fn join(set: &mut Vec<Edge>, more: &[Edge]) {
+    for edge in more {
+        if !set.iter().any(|other| other.node == edge.node) {
+            set.push(*edge);
+        }
     }
 }

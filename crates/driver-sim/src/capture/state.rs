@@ -8,10 +8,10 @@ use std::{
     thread::ThreadId,
 };
 
-use cuhold_driver_sys::ffi::{CUgraphNode, CUstreamCaptureMode};
+use cuhold_driver_sys::ffi::{CUgraphEdgeData, CUgraphNode, CUstreamCaptureMode};
 
 use crate::{
-    graph::{Graph, GraphNode},
+    graph::{Edge, Graph, GraphNode},
     queue::QueueId,
     world::{Key, Table},
 };
@@ -23,9 +23,10 @@ pub(crate) struct CaptureId(pub(crate) u64);
 /// A stream that is captured: the nodes that its next work depends on.
 #[derive(Debug, Default)]
 pub(crate) struct Member {
-    pub(crate) set: Vec<Key<GraphNode>>,
+    pub(crate) set: Vec<Edge>,
     /// What `cuStreamGetCaptureInfo` lent out last, as the caller sees it.
     pub(crate) lent: Vec<CUgraphNode>,
+    pub(crate) lent_data: Vec<CUgraphEdgeData>,
 }
 
 /// A capture.
@@ -54,17 +55,16 @@ impl Capture {
         let mut joined = BTreeSet::new();
         let mut open: Vec<_> =
             self.members.get(&self.origin).map(|member| member.set.clone()).unwrap_or_default();
-        while let Some(node) = open.pop() {
-            if joined.insert(node.id()) {
-                open.extend(
-                    nodes.get(node).into_iter().flat_map(|node| node.after.iter().copied()),
-                );
+        while let Some(edge) = open.pop() {
+            if joined.insert(edge.node.id()) {
+                let node = nodes.get(edge.node);
+                open.extend(node.into_iter().flat_map(|node| node.before.iter().copied()));
             }
         }
         self.members
             .values()
             .flat_map(|member| &member.set)
-            .any(|node| !joined.contains(&node.id()))
+            .any(|edge| !joined.contains(&edge.node.id()))
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytemuck::Pod;
-use cuhold_driver_sys::ffi::{CUdeviceptr, CUresult};
+use cuhold_driver_sys::ffi::{CUdeviceptr, CUgraphConditionalHandle, CUresult};
 
 use super::{Module, image::Image};
 use crate::{
@@ -247,6 +247,26 @@ impl KernelLaunch<'_> {
         let index = self.record.image.variables.iter().position(|v| v.name == name)?;
         let state = self.world.state();
         state.code.modules.get(self.record.module)?.variables.get(index).copied()
+    }
+
+    /// Sets a condition that conditional nodes of graphs look at, as `cudaGraphSetConditional` does. The handle is one of
+    /// `cuGraphConditionalHandleCreate`, handed to the kernel as a parameter; any other is a violation.
+    ///
+    /// # Examples
+    /// ```
+    /// use cuhold_driver_sim::Sim;
+    ///
+    /// let sim = Sim::new();
+    /// sim.register_kernel("count_down", |launch| {
+    ///     let (condition, counter) = (launch.param::<u64>(0)?, launch.param::<u64>(1)?);
+    ///     let left = launch.read::<u32>(counter)? - 1;
+    ///     launch.write(counter, left)?;
+    ///     launch.set_condition(condition, u32::from(left > 0));
+    ///     Ok(())
+    /// });
+    /// ```
+    pub fn set_condition(&self, handle: CUgraphConditionalHandle, value: u32) {
+        self.world.state().set_condition(handle, value, self.record.by);
     }
 
     /// Reads a value of device memory.

@@ -10,14 +10,14 @@
 use cuhold_driver_sys::ffi::*;
 
 use super::{
-    Function,
+    Function, NodeKernel,
     kernel_launch::Record,
     params::gather,
     setting::{Attributes, limit},
 };
 use crate::{
     audit::{ObjectKind, ViolationKind},
-    graph::NodeKind,
+    graph::{NodeKind, Params},
     memory::Pooled,
     queue::Work,
     world::{Answer, In, Key, Out, Turn},
@@ -28,14 +28,14 @@ type Id = CUlaunchAttributeID;
 
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared_bytes: u32,
+pub(crate) struct Shape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
     /// All blocks must run at once.
-    cooperative: bool,
+    pub(crate) cooperative: bool,
     /// Blocks of a cluster, in each direction.
-    cluster: Option<[u32; 3]>,
+    pub(crate) cluster: Option<[u32; 3]>,
 }
 
 impl Shape {
@@ -109,17 +109,16 @@ fn enqueue(
     }
     turn.not_lost()?;
     turn.capture_usable(target)?;
-    let device = turn.device_of_context(target.context)?;
-    let multiprocessors =
-        turn.state.devices.get(device).map_or(0, |device| device.options.multiprocessors);
+    turn.check_shape(key, shape)?;
     let attributes = turn.attributes_of(key)?;
-    shape.check(attributes, u32::try_from(multiprocessors).unwrap_or(0))?;
     // SAFETY: *pointers*: the caller of a launch promised one pointer for each parameter, or a block of them.
     let bytes = unsafe { gather(attributes.kernel, params.0, params.1) }?;
     let used = if target.is_default() { named(turn, &bytes) } else { Vec::new() };
-    let record = record(turn, key, shape, device, bytes)?;
+    let record = Arc::new(record(turn, key, shape, bytes)?);
+    let same = Arc::clone(&record);
     let work = Work::OnCaller(Arc::new(move |world| record.run(world)));
-    let point = turn.enqueue_after(target, NodeKind::Kernel, work, &[])?;
+    let params = move || Params::Kernel(Arc::new(NodeKernel::captured(function, key, shape, same)));
+    let point = turn.enqueue_told(target, NodeKind::Kernel, work, params)?;
     turn.touch(target, point, used);
     turn.touch_unseen(target, point);
     Ok(())
@@ -135,15 +134,28 @@ fn named(turn: &Turn<'_>, params: &[u8]) -> Vec<Pooled> {
     words.filter_map(|word| turn.state.memory.pooled(word)).collect()
 }
 
+impl Turn<'_> {
+    /// Refuses a shape that a function can't have.
+    pub(super) fn check_shape(&mut self, key: Key<Function>, shape: Shape) -> Answer {
+        let context = self.function_data(key)?.context;
+        let device = self.device_of_context(context)?;
+        let device = self.state.devices.get(device);
+        let multiprocessors = device.map_or(0, |device| device.options.multiprocessors);
+        let attributes = self.attributes_of(key)?;
+        shape.check(attributes, u32::try_from(multiprocessors).unwrap_or(0))
+    }
+}
+
 /// What the launch is, for the time when it runs.
-fn record(
+pub(super) fn record(
     turn: &mut Turn<'_>,
     key: Key<Function>,
     shape: Shape,
-    device: usize,
     params: Vec<u8>,
 ) -> Result<Record, CUresult> {
     let by = turn.site;
+    let context = turn.function_data(key)?.context;
+    let device = turn.device_of_context(context)?;
     let function = turn.function_data(key)?;
     let info = function.code.info()?;
     let code = turn.state.code.closures.get(&info.name).ok_or(CUresult::MISSING)?;
@@ -229,7 +241,7 @@ pub(crate) fn launch_ex(
 }
 
 /// Takes an attribute into the shape. Preferences don't show; what would need events or nodes of graphs is *missing*.
-fn apply(shape: &mut Shape, attribute: &CUlaunchAttribute) -> Answer {
+pub(super) fn apply(shape: &mut Shape, attribute: &CUlaunchAttribute) -> Answer {
     match attribute.id {
         Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => {
             // SAFETY: the attribute's number says which view of the union was written.

@@ -3,7 +3,7 @@
 //! ```text
 //!   load.rs ─► image.rs  ◄─ ptx, elf, fatbin        what an image holds
 //!   module.rs, library.rs, function.rs, occupancy.rs, launch.rs    the driver's functions
-//!   link.rs        images put together
+//!   link.rs        images put together            node.rs  kernels as nodes of graphs
 //!   setting.rs     a function's attributes            kernel_launch.rs     a kernel as a host closure sees it
 //! ```
 //!
@@ -21,6 +21,7 @@ mod library;
 mod link;
 mod load;
 mod module;
+mod node;
 mod occupancy;
 mod params;
 mod ptx;
@@ -30,7 +31,6 @@ use std::{collections::BTreeMap, ffi::CString, sync::Arc};
 
 use cuhold_driver_sys::CUresult;
 
-pub(crate) use self::kernel_launch::KernelCode;
 pub use self::kernel_launch::{Dim3, KernelFault, KernelLaunch, SliceMut, Thread};
 pub(crate) use self::{
     function::{
@@ -60,6 +60,7 @@ use self::{
     link::LinkState,
     setting::Settings,
 };
+pub(crate) use self::{kernel_launch::KernelCode, node::NodeKernel};
 use crate::{
     audit::{CallSite, Leak, ObjectKind},
     context::Context,

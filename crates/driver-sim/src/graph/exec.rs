@@ -1,66 +1,44 @@
-//! Executable graphs: what a graph was when it was made executable, done at each launch.
+//! Executable graphs: what a graph was when it was made executable, with what is done at each launch.
 //!
 //! ```text
-//!   launch on a stream ─► begin ─► a queue for each node, behind the nodes before it ─► end, on the stream
+//!   graph ──instantiate──► Body (body.rs) ──launch──► queues (launch.rs)
+//!                             └── changed by updates (update.rs); launches under way go on as they began
 //! ```
 //!
-//! Memory and external event nodes can't be made executable: *missing*.
+//! A graph that holds memory nodes or conditional nodes has at most one executable at a time (measured of memory).
 //!
 //! Source: CUDA Driver API 13.x, "Graph Management".
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use cuhold_driver_sys::ffi::*;
 
-use super::{Graph, GraphNode, NodeKind};
-use crate::{
-    queue::{Ordering, Point, Work},
-    stream::Target,
-    world::{Answer, Ending, Key, Out, Turn},
+use super::{
+    Condition, Deed, Graph, Inside, NodeKind,
+    body::{Body, Unfit},
+    number_of,
 };
-
-/// What a node does.
-#[derive(Clone, Debug)]
-pub(crate) enum Deed {
-    /// These, in order.
-    Works(Vec<Work>),
-    /// Something that isn't simulated.
-    Unknown,
-}
-
-impl Deed {
-    /// Nothing at all.
-    pub(crate) const NOTHING: Self = Self::Works(Vec::new());
-
-    /// What a node of this kind does that was captured as this work.
-    pub(crate) fn of(kind: NodeKind, work: Work) -> Self {
-        match kind {
-            NodeKind::MemAlloc
-            | NodeKind::MemFree
-            | NodeKind::EventWait
-            | NodeKind::EventRecord => Self::Unknown,
-            _ => Self::Works(vec![work]),
-        }
-    }
-}
-
-/// The nodes of an executable, each behind some that stand before it.
-#[derive(Debug)]
-pub(crate) struct Body(Vec<BodyNode>);
-
-#[derive(Debug)]
-struct BodyNode {
-    deed: Deed,
-    after: Vec<usize>,
-}
+use crate::{
+    queue::{Point, Work},
+    world::{Answer, Ending, Key, Out, State, Turn},
+};
 
 /// An executable graph.
 #[derive(Debug)]
 pub(crate) struct GraphExec {
-    body: Arc<Body>,
+    pub(super) body: Arc<Body>,
     flags: cuuint64_t,
-    /// The references to user objects that it holds.
-    users: BTreeMap<usize, u64>,
+    /// The graph that it was made of, which may have ended.
+    pub(super) source: Key<Graph>,
+    /// The conditions, which live as long.
+    pub(super) conditions: Vec<Arc<Condition>>,
+    /// The addresses that its nodes allocate, and those among them that they don't free.
+    pub(super) memory: Vec<u64>,
+    pub(super) unfreed: Vec<u64>,
+    /// The addresses of other graphs' memory that its nodes free.
+    pub(super) frees: Vec<u64>,
+    /// Where its last launch ends.
+    pub(super) last: Option<Point>,
 }
 
 const AUTO_FREE: cuuint64_t =
@@ -72,102 +50,93 @@ const DEVICE: cuuint64_t =
 const PRIORITY: cuuint64_t =
     CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY.0 as cuuint64_t;
 
+impl GraphExec {
+    /// Whether each launch frees first what the one before left.
+    pub(super) const fn frees_first(&self) -> bool {
+        self.flags & AUTO_FREE != 0
+    }
+}
+
+impl State {
+    /// Whether only one executable of a graph may live.
+    fn is_bound(&self, graph: Key<Graph>) -> bool {
+        self.has_inside(graph, |kind| kind.is_memory() || kind == NodeKind::Conditional)
+    }
+}
+
 impl Turn<'_> {
     /// The live executable with this handle.
-    fn exec(&mut self, raw: CUgraphExec) -> Result<Key<GraphExec>, CUresult> {
+    pub(super) fn exec(&mut self, raw: CUgraphExec) -> Result<Key<GraphExec>, CUresult> {
         self.find(|state| &state.execs, raw.addr(), CUresult::INVALID_VALUE)
     }
 
-    /// The nodes of a graph as they are now; `MISSING` if one of them can't be done.
-    fn body_of(&self, graph: Key<Graph>) -> Result<Body, CUresult> {
-        let graph = self.state.graphs.get(graph).ok_or(CUresult::INVALID_VALUE)?;
-        let mut places = BTreeMap::new();
-        let mut nodes = Vec::with_capacity(graph.nodes.len());
-        for key in &graph.nodes {
-            let Some(GraphNode { deed, after, .. }) = self.state.nodes.get(*key) else { continue };
-            if matches!(deed, Deed::Unknown) {
-                return Err(CUresult::MISSING);
-            }
-            let after = after.iter().filter_map(|node| places.get(&node.id()).copied()).collect();
-            places.insert(key.id(), nodes.len());
-            nodes.push(BodyNode { deed: deed.clone(), after });
-        }
-        Ok(Body(nodes))
+    pub(super) fn exec_data(&self, key: Key<GraphExec>) -> Result<&GraphExec, CUresult> {
+        self.state.execs.get(key).ok_or(CUresult::INVALID_VALUE)
     }
 
     /// Makes a graph executable.
-    fn instantiate(
-        &mut self,
-        graph: CUgraph,
-        flags: cuuint64_t,
-    ) -> Result<Key<GraphExec>, CUresult> {
-        let graph = self.graph(graph)?;
+    fn instantiate(&mut self, raw: CUgraph, flags: cuuint64_t) -> Result<Key<GraphExec>, Unfit> {
+        let graph = self.graph(raw)?;
         self.current()?;
         self.not_lost()?;
         self.check_capture()?;
         if flags & !(AUTO_FREE | UPLOAD | DEVICE | PRIORITY) != 0
             || flags & (AUTO_FREE | DEVICE) == AUTO_FREE | DEVICE
         {
-            return Err(CUresult::INVALID_VALUE);
+            return Err(CUresult::INVALID_VALUE.into());
         }
         if flags & DEVICE != 0 {
-            return Err(CUresult::MISSING);
+            return Err(CUresult::MISSING.into());
         }
-        let body = Arc::new(self.body_of(graph)?);
-        let data = self.state.graphs.get(graph).ok_or(CUresult::INVALID_VALUE)?;
-        if data.capture.is_some() {
-            return Err(CUresult::ILLEGAL_STATE);
+        self.not_poisoned(graph)?;
+        self.not_being_captured(graph)?;
+        let inside = self.graph_data(graph)?.owner.map(|owner| owner.inside);
+        if matches!(inside, Some(Inside::Moved | Inside::Body)) {
+            return Err(CUresult::INVALID_VALUE.into());
         }
-        let users = data.users.clone();
-        for (object, count) in &users {
-            self.retain_user_object(*object, *count);
+        if self.graph_data(graph)?.execs > 0 && self.state.is_bound(graph) {
+            return Err(CUresult::NOT_SUPPORTED.into());
         }
-        let site = self.site;
+        let body = self.state.body_of(graph)?;
+        let conditions = self.state.conditions_in(graph, &body)?;
         // What is uploaded once isn't a property of the executable (measured by no one; a choice).
-        Ok(self.state.execs.insert(site, GraphExec { body, flags: flags & !UPLOAD, users }))
+        Ok(self.new_exec(graph, body, flags & !UPLOAD, conditions))
     }
 
-    /// Queues the nodes of an executable behind `begin`; gives where they end.
-    fn submit_body(&mut self, body: &Body, stream: Target, begin: Point) -> Vec<Point> {
-        let mut ends: Vec<Point> = Vec::with_capacity(body.0.len());
-        for node in &body.0 {
-            let before: Vec<Point> =
-                node.after.iter().filter_map(|at| ends.get(*at)).copied().collect();
-            let before = if before.is_empty() { vec![begin] } else { before };
-            let works = match &node.deed {
-                Deed::Works(works) => works.as_slice(),
-                // Such a node isn't made executable.
-                Deed::Unknown => &[],
-            };
-            ends.push(self.submit_works(works, stream, &before));
+    fn new_exec(
+        &mut self,
+        source: Key<Graph>,
+        body: Body,
+        flags: cuuint64_t,
+        conditions: Vec<Arc<Condition>>,
+    ) -> Key<GraphExec> {
+        for (object, count) in body.all_users() {
+            self.retain_user_object(object, count);
         }
-        ends
+        let (memory, freed) = memory_of(&body);
+        let unfreed = memory.iter().copied().filter(|base| !freed.contains(base)).collect();
+        let frees = freed.into_iter().filter(|base| !memory.contains(base)).collect();
+        self.state.memory.hold_graph_memory(&memory);
+        if let Some(graph) = self.state.graphs.get_mut(source) {
+            graph.execs += 1;
+        }
+        let body = Arc::new(body);
+        let exec =
+            GraphExec { body, flags, source, conditions, memory, unfreed, frees, last: None };
+        let site = self.site;
+        self.state.execs.insert(site, exec)
     }
+}
 
-    fn submit_works(&mut self, works: &[Work], stream: Target, before: &[Point]) -> Point {
-        let queue = self.state.queues.open(stream.context, Ordering::NonBlocking);
-        let to = Target::of_queue(queue, stream.context);
-        let mut end = self.submit(to, Work::Marker, before);
-        for work in works {
-            end = self.submit(to, work.clone(), &[]);
-        }
-        self.state.queues.close(queue);
-        end
-    }
-
-    /// The last piece of a launch: then the references are given back that it held to user objects.
-    fn let_go(&mut self, users: BTreeMap<usize, u64>) -> Work {
-        if users.is_empty() {
-            return Work::Marker;
-        }
-        for (object, count) in &users {
-            self.retain_user_object(*object, *count);
-        }
-        Work::OnState(Arc::new(move |state| {
-            state.user_references.extend(users.iter().map(|(object, count)| (*object, *count)));
-            Ok(())
-        }))
-    }
+/// What the nodes of an executable allocate and free.
+fn memory_of(body: &Body) -> (Vec<u64>, Vec<u64>) {
+    let (mut made, mut freed) = (Vec::new(), Vec::new());
+    body.visit(&mut |node| match node.deed {
+        Deed::Alloc(address) => made.push(address),
+        Deed::Free(address) => freed.push(address),
+        _ => {}
+    });
+    (made, freed)
 }
 
 pub(crate) fn instantiate_with_params(
@@ -180,15 +149,18 @@ pub(crate) fn instantiate_with_params(
     let mut told = params.read().ok_or(CUresult::INVALID_VALUE)?;
     let made = match told.flags & UPLOAD {
         0 => turn.instantiate(graph, told.flags),
-        _ => turn.stream(told.hUploadStream).and_then(|_| turn.instantiate(graph, told.flags)),
+        _ => match turn.stream(told.hUploadStream) {
+            Ok(_stream) => turn.instantiate(graph, told.flags),
+            Err(status) => Err(status.into()),
+        },
     };
-    told.hErrNode_out = CUgraphNode::NULL;
-    told.result_out = match made {
+    told.hErrNode_out = made.as_ref().err().map_or(CUgraphNode::NULL, |unfit| unfit.node);
+    told.result_out = match &made {
         Ok(_) => CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_SUCCESS,
-        Err(_) => CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_ERROR,
+        Err(unfit) => unfit.outcome,
     };
     params.write(told);
-    out.write(CUgraphExec::from_addr(made?.raw()));
+    out.write(CUgraphExec::from_addr(made.map_err(|unfit| unfit.status)?.raw()));
     Ok(())
 }
 
@@ -207,7 +179,11 @@ pub(crate) fn instantiate(
     unsafe {
         log.write_text("", room);
     }
-    out.write(CUgraphExec::from_addr(turn.instantiate(graph, 0)?.raw()));
+    let made = turn.instantiate(graph, 0).map_err(|unfit| {
+        error_node.write(unfit.node);
+        unfit.status
+    });
+    out.write(CUgraphExec::from_addr(made?.raw()));
     Ok(())
 }
 
@@ -218,7 +194,11 @@ pub(crate) fn exec_destroy(turn: &mut Turn<'_>, exec: CUgraphExec) -> Answer {
     let key = turn.exec(exec)?;
     let site = turn.site;
     if let Some(ended) = turn.state.execs.remove(key, site, Ending::Destroyed) {
-        turn.state.user_references.extend(ended.users);
+        turn.state.user_references.extend(ended.body.all_users());
+        turn.state.memory.let_graph_memory_go(&ended.memory, site);
+        if let Some(graph) = turn.state.graphs.get_mut(ended.source) {
+            graph.execs = graph.execs.saturating_sub(1);
+        }
     }
     Ok(())
 }
@@ -226,7 +206,13 @@ pub(crate) fn exec_destroy(turn: &mut Turn<'_>, exec: CUgraphExec) -> Answer {
 pub(crate) fn exec_flags(turn: &mut Turn<'_>, exec: CUgraphExec, flags: Out<cuuint64_t>) -> Answer {
     let flags = flags.required()?;
     let key = turn.exec(exec)?;
-    flags.write(turn.state.execs.get(key).ok_or(CUresult::INVALID_VALUE)?.flags);
+    flags.write(turn.exec_data(key)?.flags);
+    Ok(())
+}
+
+pub(crate) fn exec_id(turn: &mut Turn<'_>, exec: CUgraphExec, id: Out<c_uint>) -> Answer {
+    let id = id.required()?;
+    id.write(number_of(turn.exec(exec)?.id()));
     Ok(())
 }
 
@@ -237,22 +223,5 @@ pub(crate) fn upload(turn: &mut Turn<'_>, exec: CUgraphExec, stream: CUstream) -
     turn.not_member(target)?;
     turn.not_implicit(target)?;
     turn.submit(target, Work::Marker, &[]);
-    Ok(())
-}
-
-/// Does all of an executable behind what the stream holds. A stream that is captured doesn't take it.
-pub(crate) fn launch(turn: &mut Turn<'_>, exec: CUgraphExec, stream: CUstream) -> Answer {
-    let key = turn.exec(exec)?;
-    let target = turn.stream(stream)?;
-    turn.not_lost()?;
-    turn.not_member(target)?;
-    turn.not_implicit(target)?;
-    let data = turn.state.execs.get(key).ok_or(CUresult::INVALID_VALUE)?;
-    let (body, users) = (Arc::clone(&data.body), data.users.clone());
-    let begin = turn.submit(target, Work::Marker, &[]);
-    let ends = turn.submit_body(&body, target, begin);
-    let end = turn.let_go(users);
-    let end = turn.submit(target, end, &ends);
-    turn.touch_unseen(target, Some(end));
     Ok(())
 }

@@ -10,6 +10,7 @@ use cuhold_driver_sys::ffi::*;
 
 use crate::{
     audit::{ObjectKind, ViolationKind},
+    options::Destructors,
     world::{Answer, Ending, Key, Out, Turn, UserData},
 };
 
@@ -61,8 +62,23 @@ impl Turn<'_> {
         }
         let site = self.site;
         if let Some(ended) = self.state.user_objects.remove(key, site, Ending::Destroyed) {
-            self.call_host(ended.destroy, ended.data);
+            match self.state.options.destructors {
+                Destructors::AtOnce => self.call_host(ended.destroy, ended.data),
+                Destructors::Later => self.state.destructors.push((ended.destroy, ended.data)),
+                // The test's choice: as in a process that ends.
+                _ => {}
+            }
         }
+    }
+
+    /// Runs the destructors that were put off. Says how many there were.
+    pub(crate) fn run_destructors(&mut self) -> usize {
+        let mut ran = 0;
+        while let Some((destroy, data)) = self.state.destructors.pop() {
+            self.call_host(destroy, data);
+            ran += 1;
+        }
+        ran
     }
 
     /// Gives back what graphs held that ended in this call.

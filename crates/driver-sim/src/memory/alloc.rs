@@ -133,10 +133,10 @@ pub(crate) fn free(turn: &mut Turn<'_>, address: CUdeviceptr) -> Answer {
             turn.state.memory.execute_free(address, 0, by);
             Ok(())
         }
+        Origin::Graph(_) => turn.free_graph_memory(address),
         Origin::Host(..)
         | Origin::Registered(_)
         | Origin::Module(..)
-        | Origin::Graph(_)
         | Origin::Behind(_)
         | Origin::Mapped
         | Origin::Imported(_) => Err(CUresult::INVALID_VALUE),

@@ -6,13 +6,16 @@
 
 use cuhold_driver_sys::ffi::*;
 
+use std::sync::Arc;
+
 use super::{
-    copy::{Expect, Extent, Side},
+    copy::{Asker, Expect, Extent, Side},
     page_locked::address_of,
-    transfer::{Form, Request, enqueue, plan, transfer},
+    transfer::{Form, Request, enqueue, plan, plan_for, transfer},
 };
 use crate::{
     array::Part,
+    queue::Work,
     world::{Answer, In, Out, Turn},
 };
 
@@ -161,6 +164,22 @@ pub(crate) fn copy_3d_async(
     stream: CUstream,
 ) -> Answer {
     let c = copy.read().ok_or(CUresult::INVALID_VALUE)?;
+    transfer_box(turn, planes(&c), [c.WidthInBytes, c.Height, c.Depth], stream)
+}
+
+/// Checks a copy that is to be a node: at least one byte of it (a choice). Which context is current doesn't matter.
+pub(crate) fn node_copy(turn: &mut Turn<'_>, c: &CUDA_MEMCPY3D) -> Result<Work, CUresult> {
+    let request = request(turn, planes(c), [c.WidthInBytes, c.Height, c.Depth])?;
+    if request.extent.is_empty() {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let asker = Asker { current_device: None, captured: true, by: turn.site };
+    let copy = plan_for(turn, asker, request)?;
+    Ok(Work::OnState(Arc::new(move |state| copy.run(state))))
+}
+
+/// Both sides of a copy of boxes.
+fn planes(c: &CUDA_MEMCPY3D) -> [Plane; 2] {
     let source = Plane {
         kind: c.srcMemoryType,
         host: address_of(c.srcHost),
@@ -179,23 +198,31 @@ pub(crate) fn copy_3d_async(
         pitch: c.dstPitch,
         height: c.dstHeight,
     };
-    transfer_box(turn, [source, destination], [c.WidthInBytes, c.Height, c.Depth], stream)
+    [source, destination]
 }
 
 fn transfer_box(
     turn: &mut Turn<'_>,
-    [source, destination]: [Plane; 2],
+    planes: [Plane; 2],
     size: [usize; 3],
     stream: CUstream,
 ) -> Answer {
+    let request = request(turn, planes, size)?;
+    transfer(turn, stream, request, Form::Async)
+}
+
+fn request(
+    turn: &mut Turn<'_>,
+    [source, destination]: [Plane; 2],
+    size: [usize; 3],
+) -> Result<Request, CUresult> {
     let [width, rows, slices] = size;
-    let request = Request {
+    Ok(Request {
         extent: Extent { width_bytes: width as u64, rows: rows as u64, slices: slices as u64 },
         source: source.side(turn, size)?,
         destination: destination.side(turn, size)?,
         names_contexts: false,
-    };
-    transfer(turn, stream, request, Form::Async)
+    })
 }
 
 #[expect(clippy::too_many_arguments, reason = "C's arguments")]
@@ -267,7 +294,7 @@ fn batch(
         if request.extent.is_empty() {
             return Err(CUresult::INVALID_VALUE);
         }
-        copies.push(plan(turn, target, request)?);
+        copies.push((plan(turn, target, request)?, request));
     }
     for copy in copies {
         enqueue(turn, target, copy, Form::Async)?;

@@ -181,7 +181,7 @@ impl Memory {
         };
         let Some(found) = self.space.containing(side.address) else { return Err(Refusal::Value) };
         let usable = match found.origin {
-            Origin::Graph(_) => asker.captured,
+            Origin::Graph(_) => asker.captured || self.graph_memory_is_live(found.base),
             Origin::Mapped => self.mapping_is_usable(found.base, asker.current_device),
             Origin::Pool(pool) if self.is_of_host(pool) => match expect {
                 Expect::Device => false,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use cuhold_driver_sys::ffi::*;
 
-use super::copy::{Extent, Side};
+use super::copy::{Asker, Extent, Fill, Side};
 use crate::{
-    graph::NodeKind,
+    graph::{NodeKind, Params},
     queue::Work,
     world::{Answer, Turn},
 };
@@ -65,6 +65,27 @@ fn fill(
     let target = turn.stream(stream)?;
     turn.not_lost()?;
     turn.capture_usable(target)?;
+    let mut asker = turn.asker(target);
+    // Fills don't depend on what is current (measured).
+    asker.current_device = None;
+    let Some(fill) = plan(turn, asker, address, value, shape)? else { return Ok(()) };
+    let waits = blocking && fill.blocks(&turn.state.memory);
+    let used = fill.pooled();
+    let work = Work::OnState(Arc::new(move |state| fill.run(state)));
+    let params = || Params::Memset(told(address, value, shape));
+    let point = turn.enqueue_told(target, NodeKind::Memset, work, params)?;
+    turn.touch(target, point, used);
+    if waits { turn.complete_point(point) } else { Ok(()) }
+}
+
+/// Checks a fill; none of no bytes.
+fn plan(
+    turn: &mut Turn<'_>,
+    asker: Asker,
+    address: CUdeviceptr,
+    value: Value,
+    shape: Shape,
+) -> Result<Option<Fill>, CUresult> {
     let width = (shape.width as u64).checked_mul(value.size).ok_or(CUresult::INVALID_VALUE)?;
     let pitch_bytes = shape.pitch as u64;
     let fits =
@@ -74,20 +95,49 @@ fn fill(
     }
     let extent = Extent { width_bytes: width, rows: shape.height as u64, slices: 1 };
     if extent.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    let mut asker = turn.asker(target);
-    // Fills don't depend on what is current (measured).
-    asker.current_device = None;
     let side = Side { address, pitch_bytes, slice_bytes: 0 };
     let planned = turn.state.memory.plan_fill(extent, side, value.pattern, asker);
-    let fill = planned.map_err(|refusal| turn.refuse_plan(refusal))?;
-    let waits = blocking && fill.blocks(&turn.state.memory);
-    let used = fill.pooled();
-    let work = Work::OnState(Arc::new(move |state| fill.run(state)));
-    let point = turn.enqueue_after(target, NodeKind::Memset, work, &[])?;
-    turn.touch(target, point, used);
-    if waits { turn.complete_point(point) } else { Ok(()) }
+    planned.map(Some).map_err(|refusal| turn.refuse_plan(refusal))
+}
+
+/// A captured fill, as its node tells it.
+fn told(address: CUdeviceptr, value: Value, shape: Shape) -> CUDA_MEMSET_NODE_PARAMS_v2 {
+    let [a, b, c, d] = value.pattern;
+    let (bits, element) = match value.size {
+        1 => (c_uint::from(a), 1),
+        2 => (c_uint::from(u16::from_le_bytes([a, b])), 2),
+        _ => (u32::from_le_bytes([a, b, c, d]), 4),
+    };
+    CUDA_MEMSET_NODE_PARAMS_v2 {
+        dst: address,
+        pitch: shape.pitch,
+        value: bits,
+        elementSize: element,
+        width: shape.width,
+        height: shape.height,
+        ctx: CUcontext::NULL,
+    }
+}
+
+/// Checks a fill that is to be a node: at least one byte of it (a choice).
+pub(crate) fn node_fill(
+    turn: &mut Turn<'_>,
+    fill: &CUDA_MEMSET_NODE_PARAMS_v2,
+) -> Result<Work, CUresult> {
+    let too_wide = |_wide| CUresult::INVALID_VALUE;
+    let value = match fill.elementSize {
+        1 => Value::from(u8::try_from(fill.value).map_err(too_wide)?),
+        2 => Value::from(u16::try_from(fill.value).map_err(too_wide)?),
+        4 => Value::from(fill.value),
+        _ => return Err(CUresult::INVALID_VALUE),
+    };
+    let shape = Shape { width: fill.width, height: fill.height, pitch: fill.pitch };
+    let asker = Asker { current_device: None, captured: true, by: turn.site };
+    let planned = plan(turn, asker, fill.dst, value, shape)?;
+    let planned = planned.ok_or(CUresult::INVALID_VALUE)?;
+    Ok(Work::OnState(Arc::new(move |state| planned.run(state))))
 }
 
 macro_rules! fills {

@@ -5,6 +5,7 @@
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
 //!   advice.rs   what managed pages were advised                   share.rs, file.rs   what processes share
 //!   default_stream.rs   pools that end too early for a default stream
+//!   graph_memory.rs   what graphs allocate
 //!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, copy_with.rs, boxed.rs, fill.rs, managed.rs,
 //!   managed_batch.rs, range.rs, value.rs, attribute.rs, physical.rs, mapping.rs, ipc.rs, pool_share.rs          the driver's functions
 //! ```
@@ -21,6 +22,7 @@ mod copy_with;
 mod default_stream;
 mod file;
 mod fill;
+mod graph_memory;
 mod host;
 mod ipc;
 mod kernel;
@@ -56,13 +58,15 @@ pub(crate) use self::{
     attribute::{attribute, attributes, set_attribute},
     boxed::{
         array_to_host, copy_2d_async, copy_3d_async, copy_batch, copy_batch_v2, host_to_array,
+        node_copy,
     },
     copy_with::copy_with_attributes,
     default_stream::Pooled,
     fill::{
         fill_2d_d8, fill_2d_d16, fill_2d_d32, fill_async_d8, fill_async_d16, fill_async_d32,
-        fill_d8, fill_d32,
+        fill_d8, fill_d32, node_fill,
     },
+    graph_memory::{GraphCount, GraphMemory, graph_place},
     ipc::{ipc_close, ipc_handle, ipc_open},
     kernel::KernelAccess,
     managed::{advise, advise_v2, attach, prefetch, prefetch_v2},
@@ -89,7 +93,7 @@ pub(crate) use self::{
         copy, copy_async, copy_peer_async, device_to_device, device_to_device_async,
         device_to_host, device_to_host_async, host_to_device, host_to_device_async,
     },
-    value::{Await, batch, wait_32, wait_64, write_32, write_64},
+    value::{Await, batch, node_batch, wait_32, wait_64, write_32, write_64},
 };
 use self::{
     ipc::Opened,
@@ -102,7 +106,6 @@ use self::{
 use crate::{
     audit::{CallSite, Leak, ObjectKind, Violation, ViolationKind},
     context::Context,
-    graph::Graph,
     options::SimOptions,
     queue::{Point, QueueId},
     world::{Absent, Ending, Key, State, Table},
@@ -146,6 +149,9 @@ pub(crate) struct Memory {
     physical: Table<Physical>,
     /// Reserved addresses, by their beginning.
     reservations: BTreeMap<u64, Reservation>,
+    /// Memory of graphs, by its address, and what of it each device has out.
+    graphs: BTreeMap<u64, GraphMemory>,
+    graph_counts: BTreeMap<usize, GraphCount>,
     /// Memory of other processes, by its address here.
     opened: BTreeMap<u64, Opened>,
     /// The newest launches of default streams.
@@ -185,6 +191,8 @@ impl Memory {
             kept: Vec::new(),
             physical: Table::new(ObjectKind::PhysicalAllocation, options.reuse_handles),
             reservations: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            graph_counts: BTreeMap::new(),
             opened: BTreeMap::new(),
             unseen: BTreeMap::new(),
             freed_early: Vec::new(),
@@ -456,11 +464,6 @@ impl State {
             let ended = memory.remove(base, by, Ending::GoneWithContext(context.raw()));
             memory.kept.extend(ended.filter(Allocation::is_on_host));
         }
-    }
-
-    /// Ends the memory of a graph that ends.
-    pub(crate) fn end_graph_in_memory(&mut self, graph: Key<Graph>, by: CallSite) {
-        self.memory.remove_all(|origin| origin == Origin::Graph(graph), by);
     }
 
     /// Remembers that a call, or the work that it enqueued, named memory that it may not.

@@ -17,10 +17,10 @@ use super::{
     space::{Origin, Request},
 };
 use crate::{
-    graph::NodeKind,
+    graph::{Deed, Graph, NodeKind, Params, Task},
     queue::Work,
     stream::Target,
-    world::{Answer, Ending, Key, Out, Turn},
+    world::{Answer, Key, Out, Turn},
 };
 
 pub(crate) fn allocate_async(
@@ -76,9 +76,11 @@ fn allocate(
     let (size_bytes, made) = (size as u64, turn.site);
     if let Some(capture) = capturing {
         let graph = turn.graph_of_capture(capture)?;
-        turn.enqueue(target, NodeKind::MemAlloc, Work::Marker)?;
-        let origin = Origin::Graph(graph);
-        out.write(turn.state.memory.add_uncounted(size_bytes, origin, (device, false), made)?);
+        let on_host = !matches!(location, Location::Device(_));
+        let place = (device, on_host);
+        let address = turn.state.memory.add_graph_memory(graph, size_bytes, place, made)?;
+        turn.capture_memory(target, NodeKind::MemAlloc, Deed::Alloc(address), address)?;
+        out.write(address);
         return Ok(());
     }
     let request = Request { size_bytes, origin: Origin::Pool(pool), device, made };
@@ -99,17 +101,17 @@ pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUst
     if let Some(capture) = turn.capture_usable(target)? {
         // Only memory of the same graph; anything else is refused, and the capture goes on (measured).
         let graph = turn.graph_of_capture(capture)?;
-        let found = turn.state.memory.space.at(address).map(|a| a.origin);
-        if found != Some(Origin::Graph(graph)) {
+        let its = turn.state.memory.graph_of(address) == Some(graph);
+        if !its || turn.state.is_freed_in(graph, address) {
             return Err(CUresult::INVALID_VALUE);
         }
-        turn.enqueue(target, NodeKind::MemFree, Work::Marker)?;
-        let by = turn.site;
-        drop(turn.state.memory.remove(address, by, Ending::Destroyed));
-        return Ok(());
+        return turn.capture_memory(target, NodeKind::MemFree, Deed::Free(address), address);
     }
     turn.check_capture()?;
     let (_, origin) = turn.freeable(address)?;
+    if matches!(origin, Origin::Graph(_)) {
+        return turn.free_graph_memory(address);
+    }
     if !matches!(origin, Origin::Pool(_) | Origin::Device(_)) {
         return Err(CUresult::INVALID_VALUE);
     }
@@ -124,6 +126,32 @@ pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUst
 }
 
 impl Turn<'_> {
+    /// A memory node of a capture.
+    fn capture_memory(
+        &mut self,
+        target: Target,
+        kind: NodeKind,
+        deed: Deed<Key<Graph>>,
+        address: u64,
+    ) -> Answer {
+        let place = self.captured_place(target)?.ok_or(CUresult::ILLEGAL_STATE)?;
+        let params = match kind {
+            NodeKind::MemFree => Params::Free(address),
+            _ => Params::Unknown,
+        };
+        self.add_captured(target, place, Task::new(kind, params, deed).fixed_at(address))
+    }
+
+    /// Frees memory that a launch of a graph allocated, for the next launch; memory that none did isn't there to be
+    /// freed (measured).
+    pub(super) fn free_graph_memory(&mut self, address: u64) -> Answer {
+        let by = self.site;
+        match self.state.memory.free_graph_memory(address, by) {
+            true => Ok(()),
+            false => Err(CUresult::INVALID_VALUE),
+        }
+    }
+
     /// The index of the device that a stream works on.
     pub(super) fn device_of(&mut self, target: Target) -> Result<usize, CUresult> {
         let device = self.context_data(target.context)?.device;

@@ -11,9 +11,10 @@ use cuhold_driver_sys::ffi::*;
 use super::{
     copy::{Asker, Copy, Expect, Extent, Refusal, Side},
     page_locked::address_of,
+    space::{Allocation, Origin},
 };
 use crate::{
-    graph::NodeKind,
+    graph::{NodeKind, Params, StoredCopy},
     queue::{Point, Work},
     stream::Target,
     world::{Answer, In, Out, Turn},
@@ -88,7 +89,7 @@ pub(super) fn transfer(
         return Ok(());
     }
     let copy = plan(turn, target, request)?;
-    enqueue(turn, target, copy, form)
+    enqueue(turn, target, (copy, request), form)
 }
 
 /// Checks a copy of at least one byte.
@@ -101,22 +102,88 @@ pub(super) fn plan(
     if request.names_contexts {
         asker.current_device = None;
     }
+    plan_for(turn, asker, request)
+}
+
+/// The same for who asks.
+pub(super) fn plan_for(
+    turn: &mut Turn<'_>,
+    asker: Asker,
+    request: Request,
+) -> Result<Copy, CUresult> {
     let Request { extent, source, destination, .. } = request;
     // SAFETY: *pointers*: the caller of a copy promised both ranges, for as long as CUDA uses them.
     let planned = unsafe { turn.state.memory.plan_copy(extent, source, destination, asker) };
     planned.map_err(|refusal| turn.refuse_plan(refusal))
 }
 
-pub(super) fn enqueue(turn: &mut Turn<'_>, target: Target, copy: Copy, form: Form) -> Answer {
+pub(super) fn enqueue(
+    turn: &mut Turn<'_>,
+    target: Target,
+    (copy, request): (Copy, Request),
+    form: Form,
+) -> Answer {
     let waits = match form {
         Form::Blocking => copy.blocks(&turn.state.memory),
         Form::Async => copy.is_on_host(&turn.state.memory),
     };
     let used = copy.pooled();
     let work = Work::OnState(Arc::new(move |state| copy.run(state)));
-    let point = turn.enqueue_after(target, NodeKind::Memcpy, work, &[])?;
+    let captured = turn.is_capturing(target).then(|| turn.told(request));
+    let params = || captured.unwrap_or(Params::Unknown);
+    let point = turn.enqueue_told(target, NodeKind::Memcpy, work, params)?;
     turn.touch(target, point, used);
     if waits { turn.complete_point(point) } else { Ok(()) }
+}
+
+impl Turn<'_> {
+    /// A captured copy, as its node tells it; one of an array isn't told.
+    fn told(&self, request: Request) -> Params {
+        let space = &self.state.memory.space;
+        let found = |side: Side| space.containing(side.address);
+        let (from, to) = (request.source.0, request.destination.0);
+        let is_array = |side| found(side).is_some_and(|a| matches!(a.origin, Origin::Behind(_)));
+        if is_array(from) || is_array(to) {
+            return Params::Unknown;
+        }
+        let is_host = |side| found(side).is_none_or(Allocation::is_on_host);
+        let wide = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let kind = |side| match is_host(side) {
+            true => CUmemorytype::CU_MEMORYTYPE_HOST,
+            false => CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        };
+        let height = |side: Side| wide(side.slice_bytes.checked_div(side.pitch_bytes).unwrap_or(0));
+        let at = |side: Side| match is_host(side) {
+            true => (host_pointer(side.address), 0),
+            false => (std::ptr::null_mut(), side.address),
+        };
+        let (src_host, src_device) = at(from);
+        let (dst_host, dst_device) = at(to);
+        Params::Memcpy(
+            StoredCopy::new(CUDA_MEMCPY3D {
+                srcMemoryType: kind(from),
+                srcHost: src_host.cast_const(),
+                srcDevice: src_device,
+                srcPitch: wide(from.pitch_bytes),
+                srcHeight: height(from),
+                dstMemoryType: kind(to),
+                dstHost: dst_host,
+                dstDevice: dst_device,
+                dstPitch: wide(to.pitch_bytes),
+                dstHeight: height(to),
+                WidthInBytes: wide(request.extent.width_bytes),
+                Height: wide(request.extent.rows),
+                Depth: wide(request.extent.slices),
+                ..CUDA_MEMCPY3D::default()
+            }),
+            CUcontext::NULL,
+        )
+    }
+}
+
+/// An address of the host as its program knows it.
+fn host_pointer(address: u64) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0))
 }
 
 pub(crate) fn copy(

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     audit::CallSite,
-    graph::{Deed, NodeKind},
+    graph::{Deed, NodeKind, Params, Task},
     queue::Work,
     stream::Target,
     world::{Answer, Out, State, Turn},
@@ -146,7 +146,9 @@ impl Memory {
         match self.space.at(base).map(|found| found.origin) {
             None => Err(Refusal::Value),
             Some(origin) if self.is_managed(origin) => Err(Refusal::Value),
-            Some(Origin::Graph(_)) if !captured => Err(Refusal::Value),
+            Some(Origin::Graph(_)) if !captured && !self.graph_memory_is_live(base) => {
+                Err(Refusal::Value)
+            }
             Some(origin) => Ok(Cell { address, width, id, origin, by }),
         }
     }
@@ -213,18 +215,18 @@ struct Wanted {
 }
 
 impl Turn<'_> {
-    fn plan(&mut self, target: Target, wanted: Wanted) -> Result<Cell, CUresult> {
-        let (captured, by) = (self.is_capturing(target), self.site);
+    fn plan(&mut self, captured: bool, wanted: Wanted) -> Result<Cell, CUresult> {
+        let by = self.site;
         let cell = self.state.memory.plan_cell(wanted.address, wanted.width, captured, by);
         cell.map_err(|refusal| self.refuse_plan(refusal))
     }
 
     /// A write, as work. Its one flag isn't supported in this form of the call (documented; the status is a choice).
-    fn write_work(&mut self, target: Target, wanted: Wanted) -> Result<Work, CUresult> {
+    fn write_work(&mut self, captured: bool, wanted: Wanted) -> Result<Work, CUresult> {
         if wanted.flags != CUstreamWriteValue_flags::CU_STREAM_WRITE_VALUE_DEFAULT.0 {
             return Err(CUresult::INVALID_VALUE);
         }
-        let (cell, value) = (self.plan(target, wanted)?, wanted.value);
+        let (cell, value) = (self.plan(captured, wanted)?, wanted.value);
         Ok(Work::OnState(Arc::new(move |state| {
             if let Err(misplaced) = state.memory.cell_is_there(cell) {
                 return fault_at(state, Some(cell.origin), misplaced, cell.by);
@@ -235,16 +237,16 @@ impl Turn<'_> {
     }
 
     /// A wait, as work.
-    fn wait_work(&mut self, target: Target, wanted: Wanted) -> Result<Work, CUresult> {
+    fn wait_work(&mut self, captured: bool, wanted: Wanted) -> Result<Work, CUresult> {
         let condition = Condition::of(wanted.flags)?;
-        let cell = self.plan(target, wanted)?;
+        let cell = self.plan(captured, wanted)?;
         Ok(Work::Await(Await { cell, condition, value: wanted.value }))
     }
 
     /// An operation of a batch, as work.
     fn batch_work(
         &mut self,
-        target: Target,
+        captured: bool,
         operation: &CUstreamBatchMemOpParams,
     ) -> Result<Work, CUresult> {
         // SAFETY: every view of the union begins with this number.
@@ -267,31 +269,25 @@ impl Turn<'_> {
         let wanted = Wanted { address: fields.address, width, value, flags: fields.flags };
         match kind {
             Operation::CU_STREAM_MEM_OP_WAIT_VALUE_32
-            | Operation::CU_STREAM_MEM_OP_WAIT_VALUE_64 => self.wait_work(target, wanted),
-            _ => self.write_work(target, wanted),
+            | Operation::CU_STREAM_MEM_OP_WAIT_VALUE_64 => self.wait_work(captured, wanted),
+            _ => self.write_work(captured, wanted),
         }
     }
 
-    /// Writes a counter that no caller knows the address of, as a stream's work.
-    pub(crate) fn write_counter(&mut self, stream: CUstream, address: u64, value: u64) -> Answer {
-        let target = self.values_on(stream)?;
+    /// Writes a counter that no caller knows the address of, as work.
+    pub(crate) fn counter_write(&mut self, address: u64, value: u64) -> Result<Work, CUresult> {
         let flags = CUstreamWriteValue_flags::CU_STREAM_WRITE_VALUE_DEFAULT.0;
-        let wanted = Wanted { address, width: Width::Bits64, value, flags };
-        let work = self.write_work(target, wanted)?;
-        self.enqueue(target, NodeKind::SemaphoreSignal, work)
+        self.write_work(false, Wanted { address, width: Width::Bits64, value, flags })
     }
 
-    /// Waits, as a stream's work, until such a counter is at least so much.
-    pub(crate) fn await_counter(&mut self, stream: CUstream, address: u64, value: u64) -> Answer {
-        let target = self.values_on(stream)?;
+    /// Waits, as work, until such a counter is at least so much.
+    pub(crate) fn counter_wait(&mut self, address: u64, value: u64) -> Result<Work, CUresult> {
         let flags = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ.0;
-        let wanted = Wanted { address, width: Width::Bits64, value, flags };
-        let work = self.wait_work(target, wanted)?;
-        self.enqueue(target, NodeKind::SemaphoreWait, work)
+        self.wait_work(false, Wanted { address, width: Width::Bits64, value, flags })
     }
 
     /// The stream that values are written or waited for on, ready to take work.
-    fn values_on(&mut self, stream: CUstream) -> Result<Target, CUresult> {
+    pub(crate) fn values_on(&mut self, stream: CUstream) -> Result<Target, CUresult> {
         let target = self.stream(stream)?;
         self.not_lost()?;
         self.capture_usable(target)?;
@@ -310,9 +306,11 @@ macro_rules! values {
         ) -> Answer {
             let target = turn.values_on(stream)?;
             let wanted = Wanted { address, width: Width::$width, value: value.into(), flags };
-            let work = turn.$work(target, wanted)?;
+            let captured = turn.is_capturing(target);
+            let work = turn.$work(captured, wanted)?;
             let used = turn.state.memory.pooled(address);
-            let point = turn.enqueue_after(target, NodeKind::BatchMemOp, work, &[])?;
+            let params = || Params::Unknown;
+            let point = turn.enqueue_told(target, NodeKind::BatchMemOp, work, params)?;
             turn.touch(target, point, used);
             Ok(())
         }
@@ -336,23 +334,42 @@ pub(crate) fn batch(
 ) -> Answer {
     let target = turn.values_on(stream)?;
     let count = usize::try_from(count).map_err(|_too_many| CUresult::INVALID_VALUE)?;
-    if flags != 0 || count == 0 || count >= BATCH_END {
-        return Err(CUresult::INVALID_VALUE);
-    }
     // SAFETY: *pointers*: the caller's array has as many entries as it says.
     let operations = unsafe { operations.as_in().read_all(count) };
     let operations = operations.ok_or(CUresult::INVALID_VALUE)?;
-    let works = operations
-        .iter()
-        .map(|operation| turn.batch_work(target, operation))
-        .collect::<Result<Vec<_>, _>>()?;
+    let captured = turn.is_capturing(target);
+    let works = batch_works(turn, captured, &operations, flags)?;
     if let Some(place) = turn.captured_place(target)? {
-        return turn.add_captured(target, place, NodeKind::BatchMemOp, Deed::Works(works));
+        let deed = Deed::Works(works);
+        let task = Task::new(NodeKind::BatchMemOp, Params::Unknown, deed);
+        return turn.add_captured(target, place, task);
     }
     for work in works {
         turn.submit(target, work, &[]);
     }
     Ok(())
+}
+
+/// What a batch does. All operations or none; an empty batch is refused (a choice).
+fn batch_works(
+    turn: &mut Turn<'_>,
+    captured: bool,
+    operations: &[CUstreamBatchMemOpParams],
+    flags: c_uint,
+) -> Result<Vec<Work>, CUresult> {
+    if flags != 0 || operations.is_empty() || operations.len() >= BATCH_END {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    operations.iter().map(|operation| turn.batch_work(captured, operation)).collect()
+}
+
+/// Checks a batch that is to be a node.
+pub(crate) fn node_batch(
+    turn: &mut Turn<'_>,
+    operations: &[CUstreamBatchMemOpParams],
+    flags: c_uint,
+) -> Result<Vec<Work>, CUresult> {
+    batch_works(turn, true, operations, flags)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use cuhold_driver_sys::ffi::*;
 
 use crate::{
-    graph::NodeKind,
+    graph::{NodeKind, Params},
     queue::Work,
     world::{Answer, Out, Turn, UserData},
 };
@@ -18,7 +18,9 @@ pub(crate) fn launch_host(
     if function.is_none() {
         return Err(CUresult::INVALID_VALUE);
     }
-    turn.enqueue(target, NodeKind::Host, Work::Host { function, data: UserData(data.as_ptr()) })
+    let data = UserData(data.as_ptr());
+    let work = Work::Host { function, data };
+    turn.enqueue_with(target, NodeKind::Host, work, || Params::Host(function, data))
 }
 
 pub(crate) fn launch_host_v2(

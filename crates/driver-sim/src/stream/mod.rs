@@ -16,7 +16,7 @@ pub(crate) use host::{add_callback, launch_host, launch_host_v2};
 
 use crate::{
     context::{Context, GREATEST_PRIORITY, LEAST_PRIORITY},
-    graph::{Deed, NodeKind},
+    graph::{NodeKind, Params, Task},
     queue::{Ordering, Point, QueueId, Work},
     world::{Absent, Answer, Ending, Grave, Key, Out, Turn},
 };
@@ -130,23 +130,34 @@ impl Turn<'_> {
     /// Puts work on a stream, or a node into the graph if the stream is captured: then `work` is done when the graph is
     /// launched.
     pub(crate) fn enqueue(&mut self, to: Target, node: NodeKind, work: Work) -> Answer {
-        self.enqueue_after(to, node, work, &[]).map(|_point| ())
+        self.enqueue_with(to, node, work, || Params::Unknown)
     }
 
-    /// The same; the work waits for `after` too. Answers where it stands, unless it was captured.
-    pub(crate) fn enqueue_after(
+    /// The same; `params` are those of the node.
+    pub(crate) fn enqueue_with(
         &mut self,
         to: Target,
         node: NodeKind,
         work: Work,
-        after: &[Point],
+        params: impl FnOnce() -> Params,
+    ) -> Answer {
+        self.enqueue_told(to, node, work, params).map(|_point| ())
+    }
+
+    /// The same. Answers where the work stands, unless it was captured.
+    pub(crate) fn enqueue_told(
+        &mut self,
+        to: Target,
+        node: NodeKind,
+        work: Work,
+        params: impl FnOnce() -> Params,
     ) -> Result<Option<Point>, CUresult> {
         self.not_lost()?;
         if let Some(place) = self.captured_place(to)? {
-            self.add_captured(to, place, node, Deed::of(node, work))?;
+            self.add_captured(to, place, Task::captured(node, params(), work))?;
             return Ok(None);
         }
-        Ok(Some(self.submit(to, work, after)))
+        Ok(Some(self.submit(to, work, &[])))
     }
 
     /// Puts work on a stream that isn't captured.

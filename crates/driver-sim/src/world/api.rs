@@ -1,12 +1,13 @@
 //! Which driver function is which topic function. What isn't listed here answers *missing*.
 //!
-//! To simulate one more function: write it in its topic file and add its line here, with C's arguments in C's order.
+//! To simulate one more function: write it in its topic file and add its line here, or in `api_graph.rs` if it is one of
+//! graphs, with C's arguments in C's order.
 
 #![expect(unsafe_code, reason = "the methods are C functions")]
 
 use cuhold_driver_sys::{Call, DriverApi, Life, ffi::*};
 
-use super::{Argument, World};
+use super::{Argument, World, api_graph::with_graphs};
 use crate::{
     array, capture, code, context, device, driver, event, external, graph, green, log, memory,
     stream, texture,
@@ -43,7 +44,7 @@ macro_rules! simulated {
     };
 }
 
-simulated! {
+with_graphs! { simulated {
     // Driver
     driver::init = cuInit(flags: c_uint);
     driver::version = cuDriverGetVersion(driver_version: *mut c_int);
@@ -203,36 +204,6 @@ simulated! {
     event::elapsed_time = cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent);
     event::ipc_handle = cuIpcGetEventHandle(handle: *mut CUipcEventHandle, event: CUevent);
     event::open_ipc_handle = cuIpcOpenEventHandle(event: *mut CUevent, handle: CUipcEventHandle);
-
-    // Graphs and user objects
-    graph::create = cuGraphCreate(out: *mut CUgraph, flags: c_uint);
-    graph::destroy = cuGraphDestroy(graph: CUgraph);
-    graph::clone = cuGraphClone(out: *mut CUgraph, original: CUgraph);
-    graph::add_empty_node = cuGraphAddEmptyNode(out: *mut CUgraphNode, graph: CUgraph,
-        dependencies: *const CUgraphNode, count: usize);
-    graph::root_nodes = cuGraphGetRootNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
-    graph::nodes = cuGraphGetNodes(graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize);
-    graph::node_type = cuGraphNodeGetType(node: CUgraphNode, kind: *mut CUgraphNodeType);
-    graph::instantiate = cuGraphInstantiate_v2(out: *mut CUgraphExec, graph: CUgraph, error_node: *mut CUgraphNode,
-        log: *mut c_char, room: usize);
-    graph::instantiate_with_params = cuGraphInstantiateWithParams(out: *mut CUgraphExec, graph: CUgraph,
-        params: *mut CUDA_GRAPH_INSTANTIATE_PARAMS);
-    graph::exec_destroy = cuGraphExecDestroy(exec: CUgraphExec);
-    graph::exec_flags = cuGraphExecGetFlags(exec: CUgraphExec, flags: *mut cuuint64_t);
-    graph::upload = cuGraphUpload(exec: CUgraphExec, stream: CUstream);
-    graph::launch = cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
-    graph::user_object_create = cuUserObjectCreate(out: *mut CUuserObject, data: *mut c_void, destroy: CUhostFn,
-        count: c_uint, flags: c_uint);
-    graph::user_object_retain = cuUserObjectRetain(object: CUuserObject, count: c_uint);
-    graph::user_object_release = cuUserObjectRelease(object: CUuserObject, count: c_uint);
-    graph::graph_retain = cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint,
-        flags: c_uint);
-    graph::graph_release = cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: c_uint);
-    graph::device_trim = cuDeviceGraphMemTrim(dev: CUdevice);
-    graph::device_memory = cuDeviceGetGraphMemAttribute(dev: CUdevice, attribute: CUgraphMem_attribute,
-        value: *mut c_void);
-    graph::device_set_memory = cuDeviceSetGraphMemAttribute(dev: CUdevice, attribute: CUgraphMem_attribute,
-        value: *mut c_void);
 
     // Memory of a context
     memory::info = cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
@@ -503,4 +474,4 @@ simulated! {
         block_limit: c_int, flags: c_uint);
     code::available_dynamic_shared = cuOccupancyAvailableDynamicSMemPerBlock(bytes: *mut usize, function: CUfunction,
         blocks: c_int, block_size: c_int);
-}
+} }

@@ -13,6 +13,7 @@
 //! A failing call has no effect unless the driver is documented or measured to have one.
 
 mod api;
+mod api_graph;
 mod pointer;
 mod state;
 mod table;
@@ -32,7 +33,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use api::SIMULATED;
 pub(crate) use pointer::{Argument, In, Out};
-pub(crate) use state::{State, UserData};
+pub(crate) use state::{State, UserData, mixed};
 pub(crate) use table::{Absent, Ending, Grave, Key, Table};
 pub(crate) use thread::Threads;
 

@@ -2,7 +2,10 @@
 
 use std::{fmt, thread::ThreadId};
 
-use cuhold_driver_sys::{CUresult, Call, ffi::c_void};
+use cuhold_driver_sys::{
+    CUresult, Call,
+    ffi::{CUhostFn, c_void},
+};
 
 use crate::{
     array::Arrays,
@@ -14,7 +17,7 @@ use crate::{
     driver::Texts,
     event::Event,
     external::External,
-    graph::{Graph, GraphExec, GraphNode, UserObject},
+    graph::{Conditions, Graph, GraphExec, GraphNode, UserObject},
     green::{Desc, GreenContext},
     log::Log,
     memory::{Exchange, Memory},
@@ -79,9 +82,12 @@ pub(crate) struct State {
     pub(crate) graphs: Table<Graph>,
     pub(crate) nodes: Table<GraphNode>,
     pub(crate) execs: Table<GraphExec>,
+    pub(crate) conditions: Conditions,
     pub(crate) user_objects: Table<UserObject>,
     /// References to user objects, by handle, that graphs held which ended in the call in progress.
     pub(crate) user_references: Vec<(usize, u64)>,
+    /// Destructors of user objects that were put off.
+    pub(crate) destructors: Vec<(CUhostFn, UserData)>,
     pub(crate) greens: Table<GreenContext>,
     /// Descriptions of resources, which are never ended.
     pub(crate) descs: Table<Desc>,
@@ -126,8 +132,10 @@ impl State {
             graphs: Table::new(ObjectKind::Graph, reuse),
             nodes: Table::new(ObjectKind::GraphNode, reuse),
             execs: Table::new(ObjectKind::GraphExec, reuse),
+            conditions: Conditions::default(),
             user_objects: Table::new(ObjectKind::UserObject, reuse),
             user_references: Vec::new(),
+            destructors: Vec::new(),
             greens: Table::new(ObjectKind::GreenContext, reuse),
             descs: Table::new(ObjectKind::ResourceDesc, false),
             splits: 0,
@@ -219,10 +227,13 @@ impl State {
     /// The next number of a splitmix64 generator.
     pub(crate) fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        mixed(self.random)
+    }
+
+    /// A number below `end`, which isn't 0.
+    pub(crate) fn draw_below(&mut self, end: usize) -> usize {
+        let drawn = self.draw().checked_rem(end as u64).unwrap_or(0);
+        usize::try_from(drawn).unwrap_or(0)
     }
 
     /// Whether a call only looks something up that never changes: it is answered before `cuInit` and in callbacks.
@@ -235,4 +246,11 @@ impl State {
                 | Call::cuGetProcAddress_v2
         )
     }
+}
+
+/// The end of a splitmix64 generator: a number of which every bit depends on every bit of another.
+pub(crate) const fn mixed(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }

@@ -99,8 +99,10 @@ fn a_form_newer_than_the_driver_is_missing() {
 #[test]
 fn what_is_not_simulated_is_missing() {
     let sim = sim();
-    assert!(!Sim::simulated().contains(&Call::cuGraphDestroyNode));
-    assert_eq!(call!(sim, cuGraphDestroyNode(CUgraphNode::NULL)), Err(CUresult::MISSING));
+    assert!(!Sim::simulated().contains(&Call::cuGraphicsGLRegisterBuffer));
+    let mut resource = CUgraphicsResource::NULL;
+    let registered = call!(sim, cuGraphicsGLRegisterBuffer(&raw mut resource, 1, 0));
+    assert_eq!(registered, Err(CUresult::MISSING));
 }
 
 #[test]

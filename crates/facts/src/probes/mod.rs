@@ -15,7 +15,13 @@ mod event;
 mod external;
 mod fill;
 mod graph;
+mod graph_any;
+mod graph_edge;
 mod graph_exec;
+mod graph_inside;
+mod graph_kit;
+mod graph_node;
+mod graph_update;
 mod green;
 mod green_stream;
 mod host_memory;
@@ -91,6 +97,11 @@ pub(crate) const ALL: &[&[Probe]] = &[
     user_object::PROBES,
     graph::PROBES,
     graph_exec::PROBES,
+    graph_node::PROBES,
+    graph_any::PROBES,
+    graph_edge::PROBES,
+    graph_inside::PROBES,
+    graph_update::PROBES,
     green::PROBES,
     green_stream::PROBES,
     link::PROBES,

@@ -16,7 +16,7 @@ use crate::{
     context::Context,
     graph::NodeKind,
     queue::Work,
-    world::{Absent, Answer, Ending, In, Key, Out, State, Table, Turn},
+    world::{Absent, Answer, Ending, In, Key, Out, State, Table, Turn, Values},
 };
 
 /// Memory of another API.
@@ -52,11 +52,11 @@ pub(crate) struct External {
 }
 
 impl External {
-    pub(crate) fn new(reuse: bool) -> Self {
+    pub(crate) fn new(values: Values) -> Self {
         Self {
-            memories: Table::new(ObjectKind::ExternalMemory, reuse),
-            semaphores: Table::new(ObjectKind::ExternalSemaphore, reuse),
-            graphics: Table::new(ObjectKind::GraphicsResource, reuse),
+            memories: Table::new(ObjectKind::ExternalMemory, values),
+            semaphores: Table::new(ObjectKind::ExternalSemaphore, values),
+            graphics: Table::new(ObjectKind::GraphicsResource, values),
         }
     }
 

@@ -16,7 +16,7 @@ use cuhold_driver_sys::ffi::*;
 
 use crate::{
     audit::{CallSite, Leak, ObjectKind},
-    world::{Answer, Ending, In, Key, Out, Table, Turn, UserData},
+    world::{Answer, Ending, In, Key, Out, Table, Turn, UserData, Values},
 };
 
 /// The driver keeps the last so many lines (documented).
@@ -41,8 +41,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(reuse_handles: bool) -> Self {
-        let callbacks = Table::new(ObjectKind::LogCallback, reuse_handles);
+    pub(crate) fn new(values: Values) -> Self {
+        let callbacks = Table::new(ObjectKind::LogCallback, values);
         Self { first: 0, lines: VecDeque::new(), callbacks }
     }
 

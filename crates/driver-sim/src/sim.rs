@@ -97,7 +97,8 @@ impl Sim {
     }
 
     /// Another process on the same machine, set up so: a driver of its own, which can open and import what this one
-    /// exports, and the other way round. Device memory is counted for each process by itself.
+    /// exports, and the other way round. Device memory is counted for each process by itself, and no handle or address of
+    /// one means anything to another. Where one waits for another's work, that work runs on the waiting thread.
     ///
     /// # Examples
     /// ```

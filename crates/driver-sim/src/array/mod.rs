@@ -16,7 +16,7 @@ pub(crate) use shape::{Shape, element_bytes};
 use crate::{
     audit::{CallSite, Leak, ObjectKind, ViolationKind},
     context::Context,
-    world::{Absent, Answer, Ending, In, Key, Out, State, Table, Turn},
+    world::{Absent, Answer, Ending, In, Key, Out, State, Table, Turn, Values},
 };
 
 /// An array, or a level of a mipmapped one.
@@ -38,10 +38,10 @@ pub(crate) struct Arrays {
 }
 
 impl Arrays {
-    pub(crate) fn new(reuse: bool) -> Self {
+    pub(crate) fn new(values: Values) -> Self {
         Self {
-            single: Table::new(ObjectKind::Array, reuse),
-            mipmapped: Table::new(ObjectKind::MipmappedArray, reuse),
+            single: Table::new(ObjectKind::Array, values),
+            mipmapped: Table::new(ObjectKind::MipmappedArray, values),
         }
     }
 

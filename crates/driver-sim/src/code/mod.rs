@@ -65,8 +65,7 @@ use crate::{
     audit::{CallSite, Leak, ObjectKind},
     context::Context,
     memory::Origin,
-    options::SimOptions,
-    world::{Ending, Key, State, Table, Turn},
+    world::{Ending, Key, State, Table, Turn, Values},
 };
 
 /// A module: an image in a context.
@@ -145,14 +144,13 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    pub(crate) fn new(options: &SimOptions) -> Self {
-        let reuse = options.reuse_handles;
+    pub(crate) fn new(values: Values) -> Self {
         Self {
-            modules: Table::new(ObjectKind::Module, reuse),
-            functions: Table::new(ObjectKind::Function, reuse),
-            libraries: Table::new(ObjectKind::Library, reuse),
-            kernels: Table::new(ObjectKind::Kernel, reuse),
-            links: Table::new(ObjectKind::LinkState, reuse),
+            modules: Table::new(ObjectKind::Module, values),
+            functions: Table::new(ObjectKind::Function, values),
+            libraries: Table::new(ObjectKind::Library, values),
+            kernels: Table::new(ObjectKind::Kernel, values),
+            links: Table::new(ObjectKind::LinkState, values),
             closures: BTreeMap::new(),
         }
     }

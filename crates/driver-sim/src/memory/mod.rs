@@ -108,7 +108,7 @@ use crate::{
     context::Context,
     options::SimOptions,
     queue::{Point, QueueId},
-    world::{Absent, Ending, Key, State, Table},
+    world::{Absent, Ending, Key, State, Table, Values},
 };
 
 /// The addresses that pools share, in bytes: what a host's 47 bits leave. A pool takes twice its limit of it, or, without
@@ -164,9 +164,9 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(options: &SimOptions, exchange: Exchange) -> Self {
+    pub(crate) fn new(options: &SimOptions, exchange: Exchange, values: Values) -> Self {
         let made = CallSite::new(0, Call::cuInit, std::thread::current().id());
-        let mut pools = Table::new(ObjectKind::Pool, options.reuse_handles);
+        let mut pools = Table::new(ObjectKind::Pool, values);
         let devices = options.devices.iter().enumerate().map(|(index, device)| {
             let mut pool = Pool::new(Location::Device(index), 0);
             pool.is_default = true;
@@ -180,7 +180,7 @@ impl Memory {
             }
         });
         let devices = devices.collect();
-        let space = Space::new(options.reuse_handles);
+        let space = Space::new(values);
         Self {
             space,
             pools,
@@ -189,14 +189,14 @@ impl Memory {
             places: BTreeMap::new(),
             left_access: BTreeMap::new(),
             kept: Vec::new(),
-            physical: Table::new(ObjectKind::PhysicalAllocation, options.reuse_handles),
+            physical: Table::new(ObjectKind::PhysicalAllocation, values),
             reservations: BTreeMap::new(),
             graphs: BTreeMap::new(),
             graph_counts: BTreeMap::new(),
             opened: BTreeMap::new(),
             unseen: BTreeMap::new(),
             freed_early: Vec::new(),
-            process: exchange.join(),
+            process: values.process,
             exchange,
         }
     }

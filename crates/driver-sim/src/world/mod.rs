@@ -34,7 +34,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 pub(crate) use api::SIMULATED;
 pub(crate) use pointer::{Argument, In, Out};
 pub(crate) use state::{State, UserData, mixed};
-pub(crate) use table::{Absent, Ending, Grave, Key, Table};
+pub(crate) use table::{Absent, Ending, Grave, Key, Table, Values};
 pub(crate) use thread::Threads;
 
 use crate::{

@@ -25,7 +25,7 @@ use crate::{
     queue::Queues,
     stream::Stream,
     texture::Textures,
-    world::{Absent, Ending, Table, Threads},
+    world::{Absent, Ending, Table, Threads, Values},
 };
 
 /// Beyond so many, violations are only counted.
@@ -112,7 +112,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(options: SimOptions, exchange: Exchange) -> Self {
-        let reuse = options.reuse_handles;
+        let values = Values { reuse: options.reuse_handles, process: exchange.join() };
         let devices: Vec<Device> = options.devices.iter().cloned().map(Device::new).collect();
         Self {
             initialized: false,
@@ -120,32 +120,32 @@ impl State {
             now_ns: 0,
             lost: None,
             threads: Threads::default(),
-            contexts: Table::new(ObjectKind::Context, reuse),
+            contexts: Table::new(ObjectKind::Context, values),
             context_ids: 0,
             newest_context: 0,
-            streams: Table::new(ObjectKind::Stream, reuse),
+            streams: Table::new(ObjectKind::Stream, values),
             stream_ids: 0,
-            events: Table::new(ObjectKind::Event, reuse),
+            events: Table::new(ObjectKind::Event, values),
             queues: Queues::default(),
             host_running: Vec::new(),
             captures: Captures::default(),
-            graphs: Table::new(ObjectKind::Graph, reuse),
-            nodes: Table::new(ObjectKind::GraphNode, reuse),
-            execs: Table::new(ObjectKind::GraphExec, reuse),
+            graphs: Table::new(ObjectKind::Graph, values),
+            nodes: Table::new(ObjectKind::GraphNode, values),
+            execs: Table::new(ObjectKind::GraphExec, values),
             conditions: Conditions::default(),
-            user_objects: Table::new(ObjectKind::UserObject, reuse),
+            user_objects: Table::new(ObjectKind::UserObject, values),
             user_references: Vec::new(),
             destructors: Vec::new(),
-            greens: Table::new(ObjectKind::GreenContext, reuse),
-            descs: Table::new(ObjectKind::ResourceDesc, false),
+            greens: Table::new(ObjectKind::GreenContext, values),
+            descs: Table::new(ObjectKind::ResourceDesc, Values { reuse: false, ..values }),
             splits: 0,
-            memory: Memory::new(&options, exchange),
-            arrays: Arrays::new(reuse),
+            memory: Memory::new(&options, exchange, values),
+            arrays: Arrays::new(values),
             textures: Textures::default(),
-            external: External::new(reuse),
-            code: Code::new(&options),
+            external: External::new(values),
+            code: Code::new(values),
             texts: Texts::default(),
-            log: Log::new(reuse),
+            log: Log::new(values),
             violations: Vec::new(),
             violations_dropped: 0,
             recent: [None; RECENT],

@@ -76,6 +76,22 @@ pub(crate) enum Absent {
     NeverGiven,
 }
 
+/// How handles get their values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values {
+    /// Whether those of ended objects are given again.
+    pub(crate) reuse: bool,
+    /// The process on its machine, the first one is 1: those of no two processes are the same.
+    pub(crate) process: u64,
+}
+
+impl Values {
+    /// What tells the values of processes apart, for numbers that begin at this bit.
+    pub(crate) const fn mark(self, bit: u32) -> u64 {
+        (self.process.saturating_sub(1) & 0xff) << bit
+    }
+}
+
 #[derive(Debug)]
 struct Entry<T> {
     id: u64,
@@ -87,7 +103,7 @@ struct Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     kind: ObjectKind,
-    reuse: bool,
+    given: Values,
     ids: u64,
     values: usize,
     free: Vec<usize>,
@@ -96,10 +112,10 @@ pub(crate) struct Table<T> {
 }
 
 impl<T> Table<T> {
-    pub(crate) fn new(kind: ObjectKind, reuse: bool) -> Self {
+    pub(crate) fn new(kind: ObjectKind, given: Values) -> Self {
         Self {
             kind,
-            reuse,
+            given,
             ids: 0,
             values: 0,
             free: Vec::new(),
@@ -114,11 +130,12 @@ impl<T> Table<T> {
 
     /// Whether values are given again.
     pub(crate) fn is_reusing(&self) -> bool {
-        self.reuse
+        self.given.reuse
     }
 
     fn base(&self) -> usize {
-        (0x5a00 + self.kind as usize) << 48
+        let mark = usize::try_from(self.given.mark(32)).unwrap_or_default();
+        ((0x5a00 + self.kind as usize) << 48) | mark
     }
 
     /// A handle's value that was never given before, or the one that ended last.
@@ -147,7 +164,7 @@ impl<T> Table<T> {
     /// Takes an object out and remembers how it ended.
     pub(crate) fn remove(&mut self, key: Key<T>, ended: CallSite, ending: Ending) -> Option<T> {
         self.remove_but_keep_value(key, ended, ending).inspect(|_| {
-            if self.reuse {
+            if self.given.reuse {
                 self.free.push(key.raw);
             }
         })

@@ -41,6 +41,20 @@ fn memory(sim: &Sim) -> CUdeviceptr {
 }
 
 #[test]
+fn a_handle_of_one_process_means_nothing_to_another_and_their_addresses_differ() {
+    let (here, there) = two();
+    let (mine, theirs) = (stream(&here, 1), stream(&there, 1));
+    assert_ne!(mine, theirs);
+    assert_eq!(call!(there, cuStreamQuery(mine)), Err(CUresult::INVALID_HANDLE));
+    assert_eq!(kinds(&there.take_violations()), [ViolationKind::UnknownHandle]);
+    let (one, other) = (memory(&here), memory(&there));
+    assert_ne!(one, other);
+    assert_eq!(call!(there, cuMemFree_v2(one)), Err(CUresult::INVALID_VALUE));
+    assert_eq!(kinds(&there.take_violations()), [ViolationKind::UnknownHandle]);
+    assert_clean(&here);
+}
+
+#[test]
 fn opened_memory_is_the_exporter_s_and_is_closed_as_often_as_it_was_opened() {
     let (here, there) = two();
     let mine = memory(&here);

@@ -25,7 +25,7 @@ use crate::{
     code::Module,
     context::Context,
     graph::Graph,
-    world::{Ending, Grave, Key},
+    world::{Ending, Grave, Key, Values},
 };
 
 /// Beyond what a 57-bit host address space can map.
@@ -196,13 +196,13 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) const fn new(reuse: bool) -> Self {
+    pub(crate) const fn new(values: Values) -> Self {
         Self {
             live: BTreeMap::new(),
             freed: BTreeMap::new(),
-            reuse,
+            reuse: values.reuse,
             idle: BTreeMap::new(),
-            next_address: FIRST_DEVICE_ADDRESS,
+            next_address: FIRST_DEVICE_ADDRESS | values.mark(48),
             next_id: 1,
         }
     }

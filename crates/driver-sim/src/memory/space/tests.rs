@@ -7,12 +7,15 @@ use cuhold_driver_sys::Call;
 use super::*;
 use crate::{memory::pool::Location, world::Table};
 
+/// Addresses are given once.
+const NEVER: Values = Values { reuse: false, process: 1 };
+
 fn site(number: u64) -> CallSite {
     CallSite::new(number, Call::cuMemAllocAsync, thread::current().id())
 }
 
 fn request(size_bytes: u64) -> Request {
-    let mut pools = Table::new(ObjectKind::Pool, false);
+    let mut pools = Table::new(ObjectKind::Pool, NEVER);
     let pool = pools.insert(site(1), Pool::new(Location::Device(0), 0));
     Request { size_bytes, origin: Origin::Pool(pool), device: 0, made: site(2) }
 }
@@ -23,7 +26,7 @@ fn is_freed_at(result: Result<Place, Misplaced>, expected: u64) -> bool {
 
 #[test]
 fn bounds_are_those_asked_for_not_those_rounded_up() {
-    let mut space = Space::new(false);
+    let mut space = Space::new(NEVER);
     let base = space.add_device(request(100)).unwrap();
     assert!(matches!(space.locate(base + 99, 1), Ok(Place::Known { .. })));
     assert!(matches!(
@@ -35,14 +38,14 @@ fn bounds_are_those_asked_for_not_those_rounded_up() {
 
 #[test]
 fn a_range_that_runs_over_the_end_of_the_address_space_is_out_of_bounds() {
-    let mut space = Space::new(false);
+    let mut space = Space::new(NEVER);
     let base = space.add_device(request(100)).unwrap();
     assert!(matches!(space.locate(base + 1, u64::MAX), Err(Misplaced::OutOfBounds { .. })));
 }
 
 #[test]
 fn a_freed_address_is_known_as_freed_and_never_given_out_again() {
-    let mut space = Space::new(false);
+    let mut space = Space::new(NEVER);
     let first = space.add_device(request(64)).unwrap();
     space.remove(first, site(3), Ending::Destroyed).unwrap();
     let second = space.add_device(request(64)).unwrap();
@@ -54,7 +57,7 @@ fn a_freed_address_is_known_as_freed_and_never_given_out_again() {
 
 #[test]
 fn after_a_free_was_enqueued_the_address_is_refused_but_queued_work_still_reaches_it() {
-    let mut space = Space::new(false);
+    let mut space = Space::new(NEVER);
     let base = space.add_device(request(4)).unwrap();
     space.write(base, &[1, 2, 3, 4]).unwrap();
     space.at_mut(base).unwrap().free_enqueued = Some(site(3));
@@ -66,7 +69,7 @@ fn after_a_free_was_enqueued_the_address_is_refused_but_queued_work_still_reache
 
 #[test]
 fn host_addresses_are_the_host_s_and_unknown_ones_are_pageable() {
-    let mut space = Space::new(false);
+    let mut space = Space::new(NEVER);
     let base = space.add_host(request(16)).unwrap();
     assert!(base < FIRST_DEVICE_ADDRESS);
     space.write(base + 4, &[1, 2]).unwrap();
@@ -82,7 +85,7 @@ fn host_addresses_are_the_host_s_and_unknown_ones_are_pageable() {
 
 #[test]
 fn an_overlap_is_seen_from_both_sides() {
-    let mut space = Space::new(false);
+    let mut space = Space::new(NEVER);
     let block = [0_u8; 64];
     let base = core::ptr::from_ref(&block).addr() as u64;
     // SAFETY: nothing is read or written through the space here.
@@ -95,7 +98,7 @@ fn an_overlap_is_seen_from_both_sides() {
 
 #[test]
 fn with_reuse_on_the_address_that_was_freed_last_is_given_again_and_is_no_longer_stale() {
-    let mut space = Space::new(true);
+    let mut space = Space::new(Values { reuse: true, ..NEVER });
     let [first, second] = [64, 64].map(|size| space.add_device(request(size)).unwrap());
     for base in [first, second] {
         space.remove(base, site(3), Ending::Destroyed).unwrap();

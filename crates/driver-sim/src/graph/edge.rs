@@ -222,7 +222,7 @@ pub(crate) fn remove_dependencies_v2(
 /// A graph with memory nodes loses no edge (documented; the status is that of removing its nodes).
 fn keeps_edges(turn: &mut Turn<'_>, graph: CUgraph) -> Answer {
     let graph = turn.graph(graph)?;
-    match turn.state.nodes_in(graph).any(|(_, node)| node.task.kind.is_memory()) {
+    match turn.graph_data(graph)?.has_memory {
         true => Err(CUresult::NOT_SUPPORTED),
         false => Ok(()),
     }

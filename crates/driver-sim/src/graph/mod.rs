@@ -93,6 +93,8 @@ pub(crate) struct Graph {
     conditions: Vec<Arc<Condition>>,
     /// How many executables of it live.
     execs: u32,
+    /// Whether a node of it allocates or frees memory: then none is taken out any more.
+    has_memory: bool,
     /// How many nodes were ever added to it.
     added: c_uint,
 }
@@ -184,6 +186,7 @@ impl State {
         let data = self.graphs.get_mut(graph)?;
         let local_id = data.added;
         data.added = data.added.wrapping_add(1);
+        data.has_memory |= task.kind.is_memory();
         let ahead: Vec<_> = before.iter().map(|edge| edge.node).collect();
         let node = GraphNode { graph, task, before, behind: Vec::new(), local_id };
         let node = self.nodes.insert(by, node);

@@ -540,7 +540,7 @@ pub(crate) fn set_params(
 pub(crate) fn destroy_node(turn: &mut Turn<'_>, node: CUgraphNode) -> Answer {
     let key = turn.node(node)?;
     let graph = turn.node_data(key)?.graph;
-    if turn.state.nodes_in(graph).any(|(_, node)| node.task.kind.is_memory()) {
+    if turn.graph_data(graph)?.has_memory {
         return Err(CUresult::NOT_SUPPORTED);
     }
     if turn.graph_data(graph)?.capture.is_some() {

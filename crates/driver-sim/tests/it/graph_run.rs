@@ -245,3 +245,15 @@ fn destructors_never_run_where_that_is_asked_for() {
     assert_eq!((ended.count(), sim.run_destructors()), (0, 0));
     assert_eq!(sim.live(ObjectKind::UserObject), 0);
 }
+
+#[test]
+fn many_nodes_are_added_and_taken_out_one_by_one() {
+    let (sim, _) = seeded(1);
+    let g = graph(&sim);
+    let made: Vec<_> = (0..20_000).map(|_| empty(&sim, g, &[]).unwrap()).collect();
+    for node in made {
+        call!(sim, cuGraphDestroyNode(node)).unwrap();
+    }
+    assert_eq!(crate::graph_kit::nodes(&sim, g), []);
+    assert_clean(&sim);
+}

@@ -44,29 +44,34 @@ pub use cuhold_driver_sys as driver_sys;
 pub use cuhold_handles::FileDescriptor;
 #[doc(inline)]
 pub use cuhold_handles::{
-    Access, Action, AddressMode, AnyArray, AnyCall, Array, ArrayDesc, ArrayFormat, ArrayLevel,
-    AsStream, Attach, BorrowedMemory, ByHand, Capture, Closed, CompilerFailure, Context,
-    ContextFlags, Counts, CudaWarning, Current, Deny, Device, DeviceMemory, Driver, Errno, Error,
-    ErrorKind, Event, EventHandle, EventOptions, ExportedEvent, ExternalBuffer, ExternalMemory,
-    ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore, ExternalSemaphoreKind, Fate,
-    Filter, FilterMode, Function, Graph, GraphExec, GraphicsPlace, GraphicsResource, GreenContext,
-    Image, ImportedMemory, Kernel, KernelArg, KernelArgs, LaunchConfig, Library, LinearMemory,
-    LinkInput, LinkOptions, LinkState, ManagedMemory, MappedGraphics, MappedMemory, Mapping,
-    MemoryHandle, MipmappedArray, Module, Note, NvJitLink, NvJitLinkInput, NvrtcProgram,
-    NvvmProgram, Object, ObjectKind, Owner, Parameter, Parameters, PerThreadStream,
-    PhysicalAllocation, PhysicalOptions, PitchedMemory, Reclaim, Refused, RegisterOptions,
-    RegisteredMemory, Reports, Reservation, ReservationOptions, Result, Retention, Rule, Sink,
-    SmResource, SmSplit, Status, Stream, StreamOptions, StreamRef, Surface, Texture,
-    TextureOptions, TextureSource, TextureView, UnknownAction, UserObject, Verified, WarningKind,
+    Access, Accessor, Action, AddressMode, AnyArray, AnyCall, Array, ArrayDesc, ArrayFormat,
+    ArrayLevel, AsStream, Attach, BorrowedMemory, ByHand, Capture, Closed, CompilerFailure,
+    Context, ContextFlags, Counts, CudaWarning, Current, Deny, Device, DeviceMemory, Driver, Errno,
+    Error, ErrorKind, Event, EventHandle, EventOptions, ExportedEvent, ExternalBuffer,
+    ExternalMemory, ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore,
+    ExternalSemaphoreKind, FabricHandle, Fate, Filter, FilterMode, Function, Graph, GraphExec,
+    GraphicsPlace, GraphicsResource, GreenContext, Image, ImportedMemory, Kernel, KernelArg,
+    KernelArgs, LaunchConfig, Library, LinearMemory, LinkInput, LinkOptions, LinkState,
+    ManagedMemory, MappedGraphics, MappedMemory, Mapping, MemoryHandle, MipmappedArray, Module,
+    Note, NvJitLink, NvJitLinkInput, NvrtcProgram, NvvmProgram, Object, ObjectKind, Owner,
+    Parameter, Parameters, PerThreadStream, PhysicalAllocation, PhysicalLocation, PhysicalOptions,
+    PitchedMemory, Reclaim, Refused, RegisterOptions, RegisteredMemory, Reports, Reservation,
+    ReservationOptions, Result, Retention, Rule, ShareableHandle, Sink, SmResource, SmSplit,
+    Status, Stream, StreamOptions, StreamRef, Surface, Texture, TextureOptions, TextureSource,
+    TextureView, UnknownAction, UserObject, Verified, WarningKind,
 };
 
+#[cfg(unix)]
+#[doc(inline)]
+pub use cuhold_memory::ExportedPart;
 #[doc(inline)]
 pub use cuhold_memory::{
     Advice, After, AsSource, Block, Buffer, BufferView, BufferViewMut, CopyBatch, CopyOptions,
-    GraphMemory, GraphResource, Grid, GridView, GridViewMut, HostBuffer, HostSource, HostTarget,
-    Location, ManagedResource, MemoryResource, MemoryUsage, Origin, Pending, Pool, PoolOptions,
-    PoolPlace, Residence, Reuse, SourceOrder, SourceRef, StagingOptions, SynchronousResource,
-    bytemuck, copy_2d, copy_3d, discard_and_prefetch_batch, discard_batch, prefetch_batch,
+    Granularity, GraphMemory, GraphResource, Grid, GridView, GridViewMut, HostBuffer, HostSource,
+    HostTarget, Location, ManagedResource, MemoryResource, MemoryUsage, Origin, Pending, Pool,
+    PoolOptions, PoolPlace, Residence, Reuse, SourceOrder, SourceRef, StagingOptions,
+    SynchronousResource, VirtualBuffer, VirtualMemory, VirtualMemoryOptions, bytemuck, copy_2d,
+    copy_3d, discard_and_prefetch_batch, discard_batch, prefetch_batch,
 };
 #[cfg(target_os = "linux")]
 #[doc(inline)]

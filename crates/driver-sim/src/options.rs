@@ -46,6 +46,10 @@ pub enum Destructors {
 
 /// How a simulated driver is set up.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "settings that have nothing to do with each other"
+)]
 #[non_exhaustive]
 pub struct SimOptions {
     /// The devices. None is possible: then `cuInit` answers `NO_DEVICE`.
@@ -54,6 +58,8 @@ pub struct SimOptions {
     pub driver_version: Version,
     /// Whether every two devices can reach each other's memory.
     pub peer_access: bool,
+    /// Whether physical memory can be named on a fabric, for which a real machine needs a service of its own.
+    pub fabric: bool,
     /// Whether the value of a destroyed handle is given again, to the next object of its kind, and the address of freed
     /// device memory to the next allocation that fits.
     pub reuse_handles: bool,
@@ -77,6 +83,7 @@ impl Default for SimOptions {
             devices: vec![DeviceOptions::default()],
             driver_version: Version(13_000),
             peer_access: true,
+            fabric: true,
             reuse_handles: false,
             queries_advance: false,
             seed: 1,

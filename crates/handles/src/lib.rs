@@ -98,9 +98,10 @@ pub use link::{LinkInput, LinkOptions, LinkState};
 #[doc(hidden)]
 pub use memory::Users;
 pub use memory::{
-    Access, Attach, BorrowedMemory, DeviceMemory, ImportedMemory, ManagedMemory, MappedMemory,
-    Mapping, MemoryHandle, PhysicalAllocation, PhysicalOptions, RegisterOptions, RegisteredMemory,
-    Reservation, ReservationOptions,
+    Access, Accessor, Attach, BorrowedMemory, DeviceMemory, FabricHandle, ImportedMemory,
+    ManagedMemory, MappedMemory, Mapping, MemoryHandle, PhysicalAllocation, PhysicalLocation,
+    PhysicalOptions, RegisterOptions, RegisteredMemory, Reservation, ReservationOptions,
+    ShareableHandle,
 };
 pub use module::{Function, Module};
 pub use object::{Object, ObjectKind};

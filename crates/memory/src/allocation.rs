@@ -19,7 +19,8 @@ use crate::{
     source::{Block, MemoryResource, Source},
 };
 use cuhold_handles::{
-    CudaWarning, Driver, Error, Fate, Note, Object, ObjectKind, Refused, Result, Stream, callback,
+    CudaWarning, Current, Driver, Error, Fate, Note, Object, ObjectKind, Refused, Result, Stream,
+    callback,
     driver_sys::{CUresult, Call, Life, ffi::CUdevice, mutant},
     foreign::{self, Caught},
     scope::{self, Outcome},
@@ -342,24 +343,43 @@ fn warn_of_error(driver: &Driver, object: Object, error: &Error) {
     let first = failure_of(error);
     let is_leaked = error.notes().iter().any(|note| matches!(note, Note::Leaked { .. }));
     let fate = |otherwise| if is_leaked { Fate::Leaked } else { otherwise };
-    driver.warn(match first {
+    let is_mode =
+        first.is_some_and(|failure| error.notes().contains(&Note::ModeNotRestored(failure)));
+    let warning = match first {
+        Some(failure) if is_mode => CudaWarning::mode_not_restored(failure, object, "relaxed"),
         Some(failure) => {
             CudaWarning::failed(failure, object, fate(Outcome::of(Err(failure)).fate()))
         }
         None => CudaWarning::note(object, "the memory resource didn't take it back")
             .with_fate(fate(Fate::Unknown))
             .with_text(&error.to_string()),
-    });
+    };
+    let is_noted = error.notes().iter().any(|note| matches!(note, Note::NotRestored { .. }));
+    driver.warn(if is_noted { warning } else { warning.with_current(error.now_current()) });
     for note in error.notes() {
         match note {
             Note::NotRestored { failure: Some(failure), now } => {
                 driver.warn(CudaWarning::restore_refused(*failure, object, *now));
             }
+            Note::NotRestored { failure: None, now: now @ Current::Unknown(failure) } => {
+                let asked = CudaWarning::failed(*failure, object, Fate::Unknown);
+                driver.warn(asked.with_current(*now));
+            }
             Note::ModeNotRestored(failure) if Some(*failure) != first => {
                 driver.warn(CudaWarning::mode_not_restored(*failure, object, "relaxed"));
             }
-            Note::Failed(failure) | Note::UndoFailed(failure) => {
+            Note::Failed(failure) => {
                 driver.warn(CudaWarning::failed(*failure, object, Fate::Unknown));
+            }
+            // Something that was made on the way, of which the error has no name.
+            Note::UndoFailed(failure) => {
+                let is_event = failure.call == Call::cuEventDestroy_v2;
+                let kind = if is_event { ObjectKind::Event } else { object.kind };
+                driver.warn(CudaWarning::failed(*failure, Object::nameless(kind), Fate::Unknown));
+            }
+            Note::Leaked { raw } if *raw != object.raw || is_mode => {
+                let part = Object { raw: *raw, ..object };
+                driver.warn(CudaWarning::note(part, "it was lost with it").with_fate(Fate::Leaked));
             }
             _ => {}
         }

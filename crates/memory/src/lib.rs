@@ -33,6 +33,7 @@ mod pool;
 mod resource;
 mod source;
 mod transfer;
+mod virtual_memory;
 
 pub use allocation::Origin;
 pub use buffer::{
@@ -55,3 +56,6 @@ pub use pool::{MemoryUsage, Pool, PoolOptions, PoolPlace, Reuse};
 pub use resource::{GraphMemory, GraphResource, ManagedResource, Residence, SynchronousResource};
 pub use source::{AsSource, Block, MemoryResource, SourceRef};
 pub use transfer::{CopyBatch, CopyOptions, SourceOrder, StagingOptions, copy_2d, copy_3d};
+#[cfg(unix)]
+pub use virtual_memory::ExportedPart;
+pub use virtual_memory::{Granularity, VirtualBuffer, VirtualMemory, VirtualMemoryOptions};

@@ -13,7 +13,7 @@ use super::{
     Memory,
     default_stream::Pooled,
     host,
-    pool::{self, Location, Pool},
+    pool::{Access, Location, Pool},
     space::{Misplaced, Origin, Place},
 };
 use crate::{
@@ -168,7 +168,7 @@ impl Memory {
         &self,
         side: Side,
         extent: Extent,
-        expect: Expect,
+        (expect, needs): (Expect, Access),
         asker: Asker,
     ) -> Result<End, Refusal> {
         let span = side.span(extent).ok_or(Refusal::Value)?;
@@ -182,7 +182,9 @@ impl Memory {
         let Some(found) = self.space.containing(side.address) else { return Err(Refusal::Value) };
         let usable = match found.origin {
             Origin::Graph(_) => asker.captured || self.graph_memory_is_live(found.base),
-            Origin::Mapped => self.mapping_is_usable(found.base, asker.current_device),
+            Origin::Mapped => {
+                self.mapping_is_usable((side.address, span), asker.current_device, needs)
+            }
             Origin::Pool(pool) if self.is_of_host(pool) => match expect {
                 Expect::Device => false,
                 Expect::Filled => self.is_granted(side.address),
@@ -218,7 +220,7 @@ impl Memory {
         let Some(found) = self.space.containing(address) else { return false };
         let Origin::Pool(pool) = found.origin else { return false };
         let granted = self.pool(pool).map(|pool| pool.access(Location::Device(device)));
-        granted == Some(pool::Access::ReadWrite)
+        granted == Some(Access::ReadWrite)
     }
 
     /// Whether a device may reach pool memory: its own, or what it was given access to.
@@ -241,8 +243,9 @@ impl Memory {
         destination: (Side, Expect),
         asker: Asker,
     ) -> Result<Copy, Refusal> {
-        let mut from = self.plan_end(source.0, extent, source.1, asker)?;
-        let destination = self.plan_end(destination.0, extent, destination.1, asker)?;
+        let mut from = self.plan_end(source.0, extent, (source.1, Access::Read), asker)?;
+        let expect = (destination.1, Access::ReadWrite);
+        let destination = self.plan_end(destination.0, extent, expect, asker)?;
         if let (End::Pageable(side), false) = (&from, asker.captured) {
             // SAFETY: *pointers*: a pageable source is readable now.
             from = End::Staged(unsafe { stage(*side, extent) }.ok_or(Refusal::Value)?);
@@ -258,18 +261,21 @@ impl Memory {
         pattern: [u8; 4],
         asker: Asker,
     ) -> Result<Fill, Refusal> {
-        let target = self.plan_end(target, extent, Expect::Filled, asker)?;
+        let target = self.plan_end(target, extent, (Expect::Filled, Access::ReadWrite), asker)?;
         Ok(Fill { extent, target, pattern, by: asker.by })
     }
 
     /// Whether one side of work is still what it was when it was checked.
     fn still_there(&self, end: &End, extent: Extent) -> Result<(), Misplaced> {
-        let End::Known { id, side, .. } = end else { return Ok(()) };
+        let End::Known { id, side, origin, .. } = end else { return Ok(()) };
         let there = self.space.containing(side.address).is_some_and(|found| found.id == *id);
-        if there {
+        // Of mappings side by side each has to be there.
+        let is_one = *origin != Origin::Mapped;
+        let whole = || self.space.locate(side.address, side.span(extent).unwrap_or(u64::MAX));
+        if there && (is_one || whole().is_ok()) {
             return Ok(());
         }
-        match self.space.locate(side.address, side.span(extent).unwrap_or(u64::MAX)) {
+        match whole() {
             Err(misplaced) => Err(misplaced),
             // Page-locked memory whose address the host uses again.
             Ok(_) => Err(Misplaced::Wild { address: side.address }),

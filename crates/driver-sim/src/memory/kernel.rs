@@ -32,7 +32,7 @@ impl State {
         if out.is_empty() {
             return Ok(());
         }
-        self.may_access(access, address)?;
+        self.may_access(access, address, Access::Read)?;
         let read = self.memory.space.read(address, out);
         read.map_err(|misplaced| self.refuse_access(misplaced, access))
     }
@@ -47,7 +47,7 @@ impl State {
         if bytes.is_empty() {
             return Ok(());
         }
-        self.may_access(access, address)?;
+        self.may_access(access, address, Access::ReadWrite)?;
         let written = self.memory.space.write(address, bytes);
         written.map_err(|misplaced| self.refuse_access(misplaced, access))
     }
@@ -60,12 +60,19 @@ impl State {
     /// Memory of the kernel's own device, and the host's page-locked memory, is there for all of its contexts
     /// (measured). Memory of another device's pool, or of the host's, needs the pool's access; other memory of another
     /// device the contexts' peer access.
-    fn may_access(&mut self, access: KernelAccess, address: u64) -> Result<(), CUresult> {
+    fn may_access(
+        &mut self,
+        access: KernelAccess,
+        address: u64,
+        needs: Access,
+    ) -> Result<(), CUresult> {
         let Some(found) = self.memory.space.containing(address) else { return Ok(()) };
         let there = found.device == access.device || found.is_on_host();
         let granted = match found.origin {
             // Its own device, too, has access only if it was given.
-            Origin::Mapped => self.memory.mapping_is_usable(found.base, Some(access.device)),
+            Origin::Mapped => {
+                self.memory.mapping_is_usable((address, 1), Some(access.device), needs)
+            }
             Origin::Pool(pool) => {
                 let granted = self
                     .memory

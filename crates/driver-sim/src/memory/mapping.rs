@@ -68,13 +68,25 @@ impl Memory {
         if found.iter().all(is_whole) { Ok(found) } else { Err(CUresult::INVALID_VALUE) }
     }
 
-    /// Whether a device may read and write a mapping; with no device in question, whether any may.
-    pub(super) fn mapping_is_usable(&self, base: u64, device: Option<usize>) -> bool {
-        let Some(found) = self.space.at(base) else { return false };
-        match device {
-            Some(device) => found.access.get(&device) == Some(&Access::ReadWrite),
-            None => found.access.values().any(|access| *access == Access::ReadWrite),
-        }
+    /// Whether a device may use a mapped range as it `needs`; with no device in question, whether any may use each part.
+    pub(super) fn mapping_is_usable(
+        &self,
+        (address, size_bytes): (u64, u64),
+        device: Option<usize>,
+        needs: Access,
+    ) -> bool {
+        self.space.mappings_along(address, size_bytes).all(|found| match device {
+            Some(device) => {
+                found.access.get(&Location::Device(device)).is_some_and(|access| *access >= needs)
+            }
+            None => found.access.values().any(|access| *access >= needs),
+        })
+    }
+
+    /// Whether a range has an address that a reservation has.
+    fn is_reserved(&self, start: u64, size_bytes: u64) -> bool {
+        let before = self.reservations.range(..start.saturating_add(size_bytes)).next_back();
+        before.is_some_and(|(base, found)| base + found.size_bytes > start)
     }
 }
 
@@ -83,7 +95,7 @@ pub(crate) fn reserve(
     out: Out<CUdeviceptr>,
     size: usize,
     alignment: usize,
-    _hint: CUdeviceptr,
+    hint: CUdeviceptr,
     flags: c_ulonglong,
 ) -> Answer {
     let out = out.required()?;
@@ -99,7 +111,13 @@ pub(crate) fn reserve(
     }
     let made = turn.site;
     let memory = &mut turn.state.memory;
-    let base = memory.space.take_addresses(size_bytes, alignment as u64);
+    let is_whole = hint.is_multiple_of(GRANULARITY_BYTES.max(alignment as u64));
+    let taken = memory.is_reserved(hint, size_bytes);
+    // Only a wish: where it can't be had, others are.
+    let there = (hint != 0 && is_whole)
+        .then(|| memory.space.take_at(hint, size_bytes, |_, _| taken))
+        .flatten();
+    let base = there.or_else(|| memory.space.take_addresses(size_bytes, alignment as u64));
     let base = base.ok_or(CUresult::OUT_OF_MEMORY)?;
     memory.reservations.insert(base, Reservation { size_bytes, made });
     out.write(base);
@@ -140,7 +158,7 @@ pub(crate) fn map(
     {
         return Err(CUresult::INVALID_VALUE);
     }
-    let (made, device) = (turn.site, data.device);
+    let (made, device) = (turn.site, data.device());
     let request = Request { size_bytes, origin: Origin::Mapped, device, made };
     let bytes = Arc::clone(&data.bytes);
     let space = &mut turn.state.memory.space;
@@ -187,20 +205,40 @@ pub(crate) fn set_access(
     for entry in list {
         let access = access_of(entry.flags)?;
         match location_of(entry.location) {
-            Some(Location::Device(device)) if device < devices => given.push((device, access)),
-            _ => return Err(CUresult::INVALID_VALUE),
+            Some(Location::Device(device)) if device >= devices => {
+                return Err(CUresult::INVALID_VALUE);
+            }
+            Some(location) => given.push((location, access)),
+            None => return Err(CUresult::INVALID_VALUE),
+        }
+    }
+    for (base, _) in &found {
+        let mapping = turn.state.memory.space.at(*base);
+        let Some(own) = mapping.and_then(|mapping| mapping.physical.as_ref()) else { continue };
+        for (location, _) in &given {
+            may_be_given(turn, own.1.location, *location)?;
         }
     }
     for (base, _) in found {
         let Some(mapping) = turn.state.memory.space.at_mut(base) else { continue };
-        let own = mapping.device;
-        if !turn.state.options.peer_access && given.iter().any(|(device, _)| *device != own) {
-            return Err(CUresult::INVALID_DEVICE);
-        }
-        let Some(mapping) = turn.state.memory.space.at_mut(base) else { continue };
         mapping.access.extend(given.iter().copied());
     }
     Ok(())
+}
+
+/// Whether somebody can be given access to memory that lies at `own`.
+fn may_be_given(turn: &Turn<'_>, own: Location, location: Location) -> Answer {
+    match (own, location) {
+        (Location::Device(own), Location::Device(device))
+            if own != device && !turn.state.options.peer_access =>
+        {
+            Err(CUresult::INVALID_DEVICE)
+        }
+        (_, Location::Device(_)) => Ok(()),
+        // The host only where the memory is its own, as is documented.
+        (Location::Host | Location::HostNuma(_), Location::Host | Location::HostNuma(_)) => Ok(()),
+        _ => Err(CUresult::INVALID_VALUE),
+    }
 }
 
 pub(crate) fn access(
@@ -211,10 +249,12 @@ pub(crate) fn access(
 ) -> Answer {
     let flags = flags.required()?;
     let location = location.read().ok_or(CUresult::INVALID_VALUE)?;
-    let device = match location_of(location) {
-        Some(Location::Device(device)) if device < turn.state.devices.len() => device,
-        Some(Location::Device(_)) => return Err(CUresult::INVALID_DEVICE),
-        _ => return Err(CUresult::INVALID_VALUE),
+    let location = match location_of(location) {
+        Some(Location::Device(device)) if device >= turn.state.devices.len() => {
+            return Err(CUresult::INVALID_DEVICE);
+        }
+        Some(location) => location,
+        None => return Err(CUresult::INVALID_VALUE),
     };
     let found = turn.state.memory.space.containing(address);
     let Some(found) = found.filter(|found| found.origin == Origin::Mapped) else {
@@ -222,7 +262,7 @@ pub(crate) fn access(
         flags.write(0);
         return Err(CUresult::INVALID_VALUE);
     };
-    flags.write(match found.access.get(&device) {
+    flags.write(match found.access.get(&location) {
         None | Some(Access::None) => 0,
         Some(Access::Read) => 1,
         Some(Access::ReadWrite) => 3,

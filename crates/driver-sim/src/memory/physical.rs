@@ -17,7 +17,10 @@ use std::sync::{
 
 use cuhold_driver_sys::ffi::*;
 
-use super::{Memory, bytes::SharedBytes, page_locked::address_of, share::Filed, space::Origin};
+use super::{
+    Memory, bytes::SharedBytes, page_locked::address_of, pool::Location, pools::location_of,
+    share::Filed, space::Origin,
+};
 use crate::world::{Absent, Answer, Ending, In, Key, Out, Turn};
 
 /// Physical memory is made and mapped in multiples of this, in bytes (measured).
@@ -32,16 +35,27 @@ const FABRIC: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HAND
 pub(crate) struct PhysicalData {
     pub(crate) bytes: Arc<SharedBytes>,
     pub(crate) size_bytes: u64,
-    /// The index of the device.
-    pub(crate) device: usize,
+    pub(crate) location: Location,
     handle_types: CUmemAllocationHandleType,
-    /// What physical memory takes of the device, in bytes.
-    taken: Arc<AtomicU64>,
+    /// What physical memory takes of its device, in bytes; `None` for the host's.
+    taken: Option<Arc<AtomicU64>>,
+}
+
+impl PhysicalData {
+    /// The index of the device; the host's counts as the first one's.
+    pub(crate) const fn device(&self) -> usize {
+        match self.location {
+            Location::Device(device) => device,
+            Location::Host | Location::HostNuma(_) | Location::Anywhere => 0,
+        }
+    }
 }
 
 impl Drop for PhysicalData {
     fn drop(&mut self) {
-        self.taken.fetch_sub(self.size_bytes, Ordering::Relaxed);
+        if let Some(taken) = &self.taken {
+            taken.fetch_sub(self.size_bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -54,7 +68,7 @@ pub(crate) struct Physical {
 
 /// What is asked for.
 struct Properties {
-    device: usize,
+    location: Location,
     handle_types: CUmemAllocationHandleType,
 }
 
@@ -73,28 +87,32 @@ impl Turn<'_> {
         found.ok_or(CUresult::INVALID_VALUE)
     }
 
-    /// Only memory of devices is simulated.
+    /// A host has one NUMA node here. What is refused of the host's memory is documented, not measured.
     fn properties(&self, given: In<CUmemAllocationProp>) -> Result<Properties, CUresult> {
         let given = given.read().ok_or(CUresult::INVALID_VALUE)?;
         if given.type_ != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
             return Err(CUresult::INVALID_VALUE);
         }
-        match given.location.type_ {
-            CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {}
-            CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST
-            | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA => return Err(CUresult::MISSING),
-            _ => return Err(CUresult::INVALID_VALUE),
-        }
-        // SAFETY: each view of the union is a plain number, of which any bytes are one.
-        let id = unsafe { given.location.__bindgen_anon_1.id };
-        let device = self.state.device_index(id)?;
+        let is_device = given.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        let location = match location_of(given.location) {
+            _ if is_device => {
+                // SAFETY: each view of the union is a plain number, of which any bytes are one.
+                let id = unsafe { given.location.__bindgen_anon_1.id };
+                Location::Device(self.state.device_index(id)?)
+            }
+            Some(host @ (Location::Host | Location::HostNuma(0))) => host,
+            Some(_) | None => return Err(CUresult::INVALID_VALUE),
+        };
         match given.requestedHandleTypes {
-            CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE | FILE => {}
-            // No machine here has the service that fabric handles need.
+            CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE => {}
+            _ if location == Location::Host => return Err(CUresult::INVALID_VALUE),
+            FILE => {}
+            FABRIC if self.state.options.fabric => {}
+            // The service that fabric handles need isn't there.
             FABRIC => return Err(CUresult::NOT_PERMITTED),
             _ => return Err(CUresult::INVALID_VALUE),
         }
-        Ok(Properties { device, handle_types: given.requestedHandleTypes })
+        Ok(Properties { location, handle_types: given.requestedHandleTypes })
     }
 }
 
@@ -152,7 +170,7 @@ pub(crate) fn physical_create(
     flags: c_ulonglong,
 ) -> Answer {
     let out = out.required()?;
-    let Properties { device, handle_types } = turn.properties(properties)?;
+    let Properties { location, handle_types } = turn.properties(properties)?;
     let size_bytes = size as u64;
     if flags != 0 || size == 0 || !size_bytes.is_multiple_of(GRANULARITY_BYTES) {
         return Err(CUresult::INVALID_VALUE);
@@ -160,14 +178,21 @@ pub(crate) fn physical_create(
     let made = turn.site;
     let memory = &mut turn.state.memory;
     memory.exchange.forget_closed();
-    if size_bytes > memory.free_bytes(device) {
-        return Err(CUresult::OUT_OF_MEMORY);
+    let taken = match location {
+        Location::Device(device) if size_bytes > memory.free_bytes(device) => {
+            return Err(CUresult::OUT_OF_MEMORY);
+        }
+        Location::Device(device) => {
+            let taken = memory.devices.get(device).map(|device| Arc::clone(&device.physical_bytes));
+            Some(taken.ok_or(CUresult::INVALID_DEVICE)?)
+        }
+        Location::Host | Location::HostNuma(_) | Location::Anywhere => None,
+    };
+    if let Some(taken) = &taken {
+        taken.fetch_add(size_bytes, Ordering::Relaxed);
     }
-    let taken = memory.devices.get(device).map(|device| Arc::clone(&device.physical_bytes));
-    let taken = taken.ok_or(CUresult::INVALID_DEVICE)?;
-    taken.fetch_add(size_bytes, Ordering::Relaxed);
     let bytes = Arc::new(SharedBytes::new(size));
-    let data = Arc::new(PhysicalData { bytes, size_bytes, device, handle_types, taken });
+    let data = Arc::new(PhysicalData { bytes, size_bytes, location, handle_types, taken });
     out.write(memory.add_physical(data, made) as u64);
     Ok(())
 }
@@ -212,15 +237,23 @@ pub(crate) fn physical_properties(
     out.write(CUmemAllocationProp {
         type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
         requestedHandleTypes: data.handle_types,
-        location: CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 {
-                id: c_int::try_from(data.device).unwrap_or(c_int::MAX),
-            },
-        },
+        location: raw_location(data.location),
         ..CUmemAllocationProp::default()
     });
     Ok(())
+}
+
+fn raw_location(location: Location) -> CUmemLocation {
+    let (type_, id) = match location {
+        Location::Device(device) => (
+            CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            c_int::try_from(device).unwrap_or(c_int::MAX),
+        ),
+        Location::Host => (CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0),
+        Location::HostNuma(node) => (CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA, node),
+        Location::Anywhere => (CUmemLocationType::CU_MEM_LOCATION_TYPE_NONE, 0),
+    };
+    CUmemLocation { type_, __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id } }
 }
 
 /// The handle of what is mapped at an address.
@@ -250,8 +283,14 @@ pub(crate) fn physical_export(
     let out = out.required()?;
     let key = turn.physical(handle)?;
     let data = turn.physical_data(key)?;
-    if flags != 0 || kind != FILE || data.handle_types != FILE {
+    if flags != 0 || !matches!(kind, FILE | FABRIC) || data.handle_types != kind {
         return Err(CUresult::INVALID_VALUE);
+    }
+    if kind == FABRIC {
+        let name = turn.state.memory.exchange.name_on_fabric(&data);
+        // SAFETY: *pointers*: for this kind of handle the caller gave room for its bytes.
+        unsafe { out.as_ptr().cast::<[u8; 64]>().write_unaligned(name) };
+        return Ok(());
     }
     turn.export_file(out, Filed::Physical(data))
 }
@@ -263,6 +302,9 @@ pub(crate) fn physical_import(
     kind: CUmemAllocationHandleType,
 ) -> Answer {
     let out = out.required()?;
+    if kind == FABRIC {
+        return import_fabric(turn, out, file);
+    }
     if kind != FILE {
         return Err(CUresult::INVALID_VALUE);
     }
@@ -275,6 +317,23 @@ pub(crate) fn physical_import(
         // Whatever else the number is (measured).
         Some(Filed::Pool(_)) | None => Err(CUresult::UNKNOWN),
     }
+}
+
+fn import_fabric(
+    turn: &mut Turn<'_>,
+    out: Out<CUmemGenericAllocationHandle>,
+    name: Out<c_void>,
+) -> Answer {
+    if !turn.state.options.fabric {
+        return Err(CUresult::NOT_PERMITTED);
+    }
+    let name = name.required()?;
+    // SAFETY: *pointers*: this kind of handle is given as its bytes.
+    let name = unsafe { name.as_ptr().cast::<[u8; 64]>().read_unaligned() };
+    let data = turn.state.memory.exchange.on_fabric(&name).ok_or(CUresult::INVALID_VALUE)?;
+    let made = turn.site;
+    out.write(turn.state.memory.add_physical(data, made) as u64);
+    Ok(())
 }
 
 impl Turn<'_> {

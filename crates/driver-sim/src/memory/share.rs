@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -123,6 +123,8 @@ struct Machine {
     files: Vec<(file::Kept, Filed)>,
     memory: BTreeMap<Number, Arc<ExportedMemory>>,
     events: BTreeMap<Number, Arc<SharedEvent>>,
+    /// Physical memory that was named on the fabric: it ends without regard to that.
+    fabric: Vec<Weak<PhysicalData>>,
 }
 
 /// The process that exported something, and the number that it has there.
@@ -166,6 +168,20 @@ impl Exchange {
         drop(closed);
     }
 
+    /// The bytes that physical memory is imported by.
+    pub(crate) fn name_on_fabric(&self, data: &Arc<PhysicalData>) -> [u8; 64] {
+        let mut machine = self.0.lock();
+        machine.fabric.push(Arc::downgrade(data));
+        handle(HandleOf::Fabric, (0, machine.fabric.len() as u64))
+    }
+
+    /// The physical memory of that name, if it is still there.
+    pub(crate) fn on_fabric(&self, name: &[u8; 64]) -> Option<Arc<PhysicalData>> {
+        let (_, number) = named(HandleOf::Fabric, name)?;
+        let place = usize::try_from(number).ok()?.checked_sub(1)?;
+        self.0.lock().fabric.get(place)?.upgrade()
+    }
+
     pub(crate) fn export_memory(&self, number: Number, memory: Arc<ExportedMemory>) {
         self.0.lock().memory.insert(number, memory);
     }
@@ -206,6 +222,7 @@ pub(crate) enum HandleOf {
     Memory,
     Event,
     PoolMemory,
+    Fabric,
 }
 
 /// What each handle begins with, so that garbage is told from one.

@@ -2,20 +2,18 @@
 
 #![expect(unsafe_code, reason = "calls the driver's memory functions")]
 
-use super::{MappedMemory, PhysicalAllocation, Reservation, Users};
+use super::{Access, Accessor, MappedMemory, PhysicalAllocation, Reservation, Users, access};
 use crate::{
     device::Device,
     driver::Driver,
-    error::{Error, Refused, Result},
+    error::{Error, Note, Refused, Result},
     object::ObjectKind,
     resource::{Closed, Handle, Resource},
     stream::{AsStream, StreamRef},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
-use std::{
-    mem::ManuallyDrop,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The resource behind [`Mapping`].
 #[derive(Debug)]
@@ -24,13 +22,14 @@ pub(crate) struct MappingRes;
 /// What a mapping refers to.
 #[derive(Debug)]
 pub(crate) struct MappingDeps {
+    // The addresses are freed before the memory is released.
+    reservation: Reservation,
     allocation: PhysicalAllocation,
-    reservation: ManuallyDrop<Reservation>,
     users: Users,
     /// Whether unmapping failed.
     stuck: AtomicBool,
-    /// Whether some device was ever given access.
-    accessible: AtomicBool,
+    /// Who was given which access through this mapping.
+    granted: Mutex<Vec<(Accessor, Access)>>,
 }
 
 impl MappingDeps {
@@ -38,10 +37,10 @@ impl MappingDeps {
         reservation.driver().check_same(allocation.driver(), "allocation")?;
         Ok(Self {
             allocation: allocation.clone(),
-            reservation: ManuallyDrop::new(reservation.clone()),
+            reservation: reservation.clone(),
             users: Users::default(),
             stuck: AtomicBool::new(false),
-            accessible: AtomicBool::new(false),
+            granted: Mutex::default(),
         })
     }
 }
@@ -50,11 +49,9 @@ impl Drop for MappingDeps {
     /// Addresses where something is still mapped can't be freed (measured): they stay with it, and what was told of the
     /// mapping is true of them.
     fn drop(&mut self) {
-        // SAFETY: taken once: this is the drop, and nothing reads the field afterwards.
-        let reservation = unsafe { ManuallyDrop::take(&mut self.reservation) };
         // Users that are still known weren't waited for, so that nothing was unmapped.
         if self.stuck.load(Ordering::Relaxed) || !self.users.is_empty() {
-            drop(reservation.into_raw());
+            self.reservation.keep_for_good();
         }
     }
 }
@@ -84,45 +81,6 @@ unsafe impl Resource for MappingRes {
         let result = unsafe { calls.cuMemUnmap(raw, deps.allocation.bytes()) };
         deps.stuck.store(result.is_err(), Ordering::Relaxed);
         result
-    }
-}
-
-/// What a device may do with a mapping.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-#[non_exhaustive]
-pub enum Access {
-    /// Nothing.
-    None,
-    /// Read.
-    Read,
-    /// Read and write.
-    ReadWrite,
-}
-
-impl Access {
-    fn raw(self) -> CUmemAccess_flags {
-        match self {
-            Self::None => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE,
-            Self::Read => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ,
-            Self::ReadWrite => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        }
-    }
-
-    /// The driver's answer, of which a newer one may know more.
-    fn of(flags: u64) -> Self {
-        match flags {
-            0 => Self::None,
-            1 => Self::Read,
-            _ => Self::ReadWrite,
-        }
-    }
-}
-
-/// A device as a location.
-pub(super) fn location(device: &Device) -> CUmemLocation {
-    CUmemLocation {
-        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device.as_raw() },
     }
 }
 
@@ -218,16 +176,54 @@ impl Mapping {
     /// A device of another driver; the call's failure, such as `INVALID_DEVICE` for one that can't reach the memory.
     #[doc(alias = "cuMemSetAccess")]
     pub fn set_access(&self, device: &Device, access: Access) -> Result<()> {
-        self.driver().check_same(device.driver(), "device")?;
-        let list = [CUmemAccessDesc { location: location(device), flags: access.raw() }];
+        self.set_access_list(&[(Accessor::Device(device.clone()), access)])
+    }
+
+    /// Says what each of a list may do with the memory from here on: all of it or nothing. Who isn't in the list keeps
+    /// what it had. Work that is queued already must not need what is taken away: [`wait`](Self::wait) waits for what the
+    /// mapping was told of.
+    ///
+    /// Calls `cuMemSetAccess`.
+    ///
+    /// # Errors
+    /// An empty list, an entry that stands in it twice, a device of another driver; the call's failure, such as
+    /// `INVALID_DEVICE` for one that can't reach the memory, after which nothing has changed.
+    #[doc(alias = "cuMemSetAccess")]
+    pub fn set_access_list(&self, list: &[(Accessor, Access)]) -> Result<()> {
+        let raw = access::list(self.driver(), list)?;
         let calls = self.driver().callable()?;
-        // SAFETY: *pointers*: a list of one entry; the range is this mapping.
-        unsafe { calls.cuMemSetAccess(self.0.raw(), self.bytes(), list.as_ptr(), list.len()) }
+        // SAFETY: *pointers*: a list with its length; the range is this mapping.
+        unsafe { calls.cuMemSetAccess(self.0.raw(), self.bytes(), raw.as_ptr(), raw.len()) }
             .map_err(|failure| self.driver().error(failure))?;
-        if access != Access::None {
-            self.0.deps().accessible.store(true, Ordering::Relaxed);
+        let mut granted = self.0.deps().granted.lock();
+        for (accessor, access) in list {
+            match granted.iter_mut().find(|(known, _)| known == accessor) {
+                Some((_, former)) => *former = *access,
+                None => granted.push((accessor.clone(), *access)),
+            }
         }
         Ok(())
+    }
+
+    /// Who was given which access through this mapping and its clones, the driver not asked.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn granted(&self) -> Vec<(Accessor, Access)> {
+        self.0.deps().granted.lock().clone()
+    }
+
+    /// Waits for the streams that were told to it ([`used_on`](Self::used_on)), for what they have queued by now; they
+    /// stay its users.
+    ///
+    /// Calls nothing without users; else `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and
+    /// `cuEventDestroy`.
+    ///
+    /// # Errors
+    /// What kept the driver from saying that the work is done.
+    pub fn wait(&self) -> Result<()> {
+        self.driver().check_callable()?;
+        self.0.deps().users.wait_for_now(self.driver())
     }
 
     /// What a device may do with the memory.
@@ -239,7 +235,7 @@ impl Mapping {
     #[doc(alias = "cuMemGetAccess")]
     pub fn access(&self, device: &Device) -> Result<Access> {
         self.driver().check_same(device.driver(), "device")?;
-        let (mut flags, place) = (0, location(device));
+        let (mut flags, place) = (0, access::location(device));
         let calls = self.driver().callable()?;
         // SAFETY: *pointers*: two live locals; the address is this mapping's.
         unsafe { calls.cuMemGetAccess(&raw mut flags, &raw const place, self.0.raw()) }
@@ -252,9 +248,10 @@ impl Mapping {
     /// Calls nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::State`](crate::ErrorKind::State) while no device was given access through this mapping.
+    /// [`ErrorKind::State`](crate::ErrorKind::State) while nobody has access that was given through this mapping.
     pub fn memory(&self) -> Result<MappedMemory> {
-        if self.0.deps().accessible.load(Ordering::Relaxed) {
+        let granted = self.0.deps().granted.lock();
+        if granted.iter().any(|(_, access)| *access != Access::None) {
             return Ok(MappedMemory::of(self));
         }
         Err(Error::state("no device has access to the mapping yet: `set_access` gives it"))
@@ -272,9 +269,25 @@ impl Mapping {
         self.used_by(stream.as_stream())
     }
 
-    pub(super) fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
+    /// As [`used_on`](Self::used_on), for an argument of a launch.
+    #[doc(hidden)]
+    pub fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
         self.driver().check_same(stream.driver(), "stream")?;
         self.0.deps().users.used_on(stream, None)
+    }
+
+    /// Whether no stream is known any more that it would wait for.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.deps().users.is_empty()
+    }
+
+    /// Leaves the memory mapped, and its addresses reserved, for good.
+    #[doc(hidden)]
+    pub fn keep_for_good(self) {
+        self.0.deps().stuck.store(true, Ordering::Relaxed);
+        drop(self.into_raw());
     }
 
     /// Unmaps the memory here and now, if this is the last handle and no [`MappedMemory`] of it is held, once its users
@@ -287,7 +300,20 @@ impl Mapping {
     /// [`Refused`], with the handle where the driver wasn't asked to unmap it.
     #[doc(alias = "cuMemUnmap")]
     pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
-        self.0.close().map_err(|Refused { error, value }| Refused::new(error, value.map(Self)))
+        let (own, addresses) = (self.0.raw(), self.reservation().as_raw());
+        self.0.close().map_err(|Refused { error, value }| {
+            let is_stuck = error.failure().is_some_and(|failure| failure.call == Call::cuMemUnmap);
+            if !is_stuck || value.is_some() {
+                return Refused::new(error, value.map(Self));
+            }
+            // Nobody holds it any more, and its addresses stay with it.
+            let lost = error.with_note(Note::Leaked { raw: own });
+            let all = own == addresses;
+            Refused::new(
+                if all { lost } else { lost.with_note(Note::Leaked { raw: addresses }) },
+                None,
+            )
+        })
     }
 }
 

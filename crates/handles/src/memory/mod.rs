@@ -13,6 +13,7 @@
 //!
 //! Source: CUDA Driver API 13.x, "Memory Management", "Unified Addressing", "Virtual Memory Management".
 
+mod access;
 mod borrowed;
 mod device;
 mod imported;
@@ -22,15 +23,19 @@ mod mapping;
 mod physical;
 mod registered;
 mod reservation;
+mod shared;
 mod users;
 
+pub use access::{Access, Accessor};
 pub use borrowed::BorrowedMemory;
 pub use device::DeviceMemory;
 pub use imported::{ImportedMemory, MemoryHandle};
 pub use managed::{Attach, ManagedMemory};
 pub use mapped::MappedMemory;
-pub use mapping::{Access, Mapping};
-pub use physical::{PhysicalAllocation, PhysicalOptions};
+pub use mapping::Mapping;
+pub use physical::{
+    FabricHandle, PhysicalAllocation, PhysicalLocation, PhysicalOptions, ShareableHandle,
+};
 pub use registered::{RegisterOptions, RegisteredMemory};
 pub use reservation::{Reservation, ReservationOptions};
 pub use users::Users;

@@ -1,4 +1,4 @@
-//! Physical memory of a device: an allocation without an address.
+//! Physical memory: an allocation without an address. Its way to other processes is in `shared.rs`.
 
 #![expect(unsafe_code, reason = "calls the driver's memory functions")]
 
@@ -10,15 +10,9 @@ use crate::{
     resource::{Closed, Handle, Resource},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
-#[cfg(unix)]
-use {
-    crate::descriptor::file_pointer,
-    std::os::fd::{AsFd, FromRawFd as _, OwnedFd},
-};
 
-#[cfg(unix)]
-const FILE: CUmemAllocationHandleType =
-    CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+pub(super) const FABRIC: CUmemAllocationHandleType =
+    CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_FABRIC;
 
 /// The resource behind [`PhysicalAllocation`].
 #[derive(Debug)]
@@ -50,12 +44,43 @@ unsafe impl Resource for PhysicalRes {
     }
 }
 
-/// How physical memory is made. By default it can't be exported.
+/// Where physical memory lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+#[non_exhaustive]
+pub enum PhysicalLocation {
+    /// On the device that it is asked of.
+    #[default]
+    Device,
+    /// On the host, wherever the driver puts it. Such memory isn't [shareable](PhysicalOptions::handle).
+    Host,
+    /// On this NUMA node of the host.
+    HostNuma(i32),
+}
+
+/// By what other processes import physical memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+#[non_exhaustive]
+pub enum ShareableHandle {
+    /// Not at all.
+    #[default]
+    None,
+    /// By a file, on the same machine.
+    File,
+    /// By 64 bytes, also from other machines of one fabric. Without the fabric's service the driver refuses to make such
+    /// memory.
+    Fabric,
+}
+
+/// How physical memory is made. By default it lies on the device, and can't be exported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PhysicalOptions {
-    /// Whether it can be exported as a file.
-    pub shareable: bool,
+    /// Where it lies.
+    pub location: PhysicalLocation,
+    /// By what other processes import it.
+    pub handle: ShareableHandle,
+    /// Whether other devices on the bus, such as network cards, may reach it directly (RDMA).
+    pub gpu_direct_rdma: bool,
 }
 
 impl PhysicalOptions {
@@ -64,24 +89,83 @@ impl PhysicalOptions {
     /// Calls nothing.
     #[must_use]
     pub fn shareable() -> Self {
-        Self { shareable: true }
+        Self { handle: ShareableHandle::File, ..Self::default() }
+    }
+
+    /// Lies there.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn location(mut self, location: PhysicalLocation) -> Self {
+        self.location = location;
+        self
+    }
+
+    /// Can be exported by this.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn handle(mut self, handle: ShareableHandle) -> Self {
+        self.handle = handle;
+        self
+    }
+
+    /// Can be reached by other devices on the bus (RDMA).
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn gpu_direct_rdma(mut self) -> Self {
+        self.gpu_direct_rdma = true;
+        self
     }
 
     fn properties(self, device: &Device) -> CUmemAllocationProp {
         CUmemAllocationProp {
             type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-            requestedHandleTypes: if self.shareable {
-                CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-            } else {
-                CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE
+            requestedHandleTypes: match self.handle {
+                ShareableHandle::None => CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+                ShareableHandle::File => {
+                    CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                }
+                ShareableHandle::Fabric => FABRIC,
             },
-            location: super::mapping::location(device),
+            location: match self.location {
+                PhysicalLocation::Device => super::access::location(device),
+                PhysicalLocation::Host => super::access::host(),
+                PhysicalLocation::HostNuma(node) => super::access::host_numa(node),
+            },
+            allocFlags: CUmemAllocationProp_st__bindgen_ty_1 {
+                gpuDirectRDMACapable: u8::from(self.gpu_direct_rdma),
+                ..CUmemAllocationProp_st__bindgen_ty_1::default()
+            },
             ..CUmemAllocationProp::default()
         }
     }
 }
 
-/// Physical memory of a device. It has no address until it is mapped ([`Mapping`](crate::Mapping)), once or several
+/// What names physical memory to another process of a fabric: 64 bytes to send as they are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FabricHandle([u8; 64]);
+
+impl FabricHandle {
+    /// The bytes to send.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 64] {
+        self.0
+    }
+
+    /// The handle that was received as these bytes.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 64]) -> Self {
+        Self(bytes)
+    }
+}
+
+/// Physical memory, of a device or of the host. It has no address until it is mapped ([`Mapping`](crate::Mapping)), once or several
 /// times; it belongs to no context, and lives as long as any handle of it or any mapping.
 ///
 /// Clones are the same handle. Its drop calls `cuMemRelease`, with the last of them.
@@ -101,6 +185,10 @@ impl PhysicalOptions {
 pub struct PhysicalAllocation(Handle<PhysicalRes>);
 
 impl PhysicalAllocation {
+    pub(super) fn of(handle: Handle<PhysicalRes>) -> Self {
+        Self(handle)
+    }
+
     /// What sizes of such memory, and addresses of its mappings, are multiples of, in bytes.
     ///
     /// Calls `cuMemGetAllocationGranularity`.
@@ -109,15 +197,30 @@ impl PhysicalAllocation {
     /// The call's failure.
     #[doc(alias = "cuMemGetAllocationGranularity")]
     pub fn granularity_bytes(device: &Device, options: PhysicalOptions) -> Result<usize> {
-        let (mut bytes, properties) = (0, options.properties(device));
-        let minimum = CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
-        let calls = device.driver().callable()?;
-        // SAFETY: *pointers*: two live locals.
-        unsafe {
-            calls.cuMemGetAllocationGranularity(&raw mut bytes, &raw const properties, minimum)
-        }
-        .map_err(|failure| device.driver().error(failure))?;
-        Ok(bytes)
+        granularity(
+            device,
+            options,
+            CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM,
+        )
+    }
+
+    /// What sizes of such memory had best be multiples of, in bytes: a multiple of
+    /// [`granularity_bytes`](Self::granularity_bytes).
+    ///
+    /// Calls `cuMemGetAllocationGranularity`.
+    ///
+    /// # Errors
+    /// The call's failure.
+    #[doc(alias = "cuMemGetAllocationGranularity")]
+    pub fn recommended_granularity_bytes(
+        device: &Device,
+        options: PhysicalOptions,
+    ) -> Result<usize> {
+        granularity(
+            device,
+            options,
+            CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED,
+        )
     }
 
     /// Allocates that many bytes, a multiple of the granularity and not 0.
@@ -128,7 +231,13 @@ impl PhysicalAllocation {
     /// Another size is refused, with the granularity; `OUT_OF_MEMORY`, or another failure of the calls.
     #[doc(alias = "cuMemCreate")]
     pub fn new(device: &Device, bytes: usize, options: PhysicalOptions) -> Result<Self> {
-        whole(device, bytes)?;
+        whole(device, bytes, options)?;
+        Self::of_granules(device, bytes, options)
+    }
+
+    /// As [`new`](Self::new), of bytes that are known to be a multiple of the granularity.
+    #[doc(hidden)]
+    pub fn of_granules(device: &Device, bytes: usize, options: PhysicalOptions) -> Result<Self> {
         let properties = options.properties(device);
         let make = |calls: Calls<'_>, _: &PhysicalDeps| {
             let mut raw = 0;
@@ -167,62 +276,6 @@ impl PhysicalAllocation {
         self.0.deps().bytes
     }
 
-    /// A file that other processes import it from. The memory lives as long as the file is open.
-    ///
-    /// Calls `cuMemExportToShareableHandle`.
-    ///
-    /// # Errors
-    /// The call's failure, `INVALID_VALUE` for memory that wasn't made [`shareable`](PhysicalOptions::shareable).
-    #[cfg(unix)]
-    #[doc(alias = "cuMemExportToShareableHandle")]
-    pub fn export(&self) -> Result<OwnedFd> {
-        let mut file: c_int = -1;
-        let calls = self.driver().callable()?;
-        // SAFETY: *pointers*: a live local, of the type that this kind of handle is written as; *handles*: this value's.
-        unsafe {
-            calls.cuMemExportToShareableHandle((&raw mut file).cast(), self.0.raw(), FILE, 0)
-        }
-        .map_err(|failure| self.driver().error(failure))?;
-        if file < 0 {
-            return Err(Error::state("the driver reported success and gave no file"));
-        }
-        // SAFETY: the driver gave out a new file, which is the caller's to close.
-        Ok(unsafe { OwnedFd::from_raw_fd(file) })
-    }
-
-    /// The physical memory that another process exported into this file, which stays the caller's: the driver keeps no
-    /// claim on it. `bytes` is its size, at least 1, which the driver doesn't tell.
-    ///
-    /// Calls `cuMemImportFromShareableHandle`.
-    ///
-    /// # Errors
-    /// No bytes are refused; the call's failure, where the file is something else.
-    ///
-    /// # Examples
-    /// ```
-    /// # use cuhold_handles::{Device, Driver, PhysicalAllocation, PhysicalOptions};
-    /// # let driver = Driver::from_api(cuhold_driver_sim::Sim::new());
-    /// let device = Device::with_driver(&driver, 0)?;
-    /// let memory = PhysicalAllocation::new(&device, 2 << 20, PhysicalOptions::shareable())?;
-    /// let file = memory.export()?;
-    /// let imported = PhysicalAllocation::import(&device, &file, memory.bytes())?;
-    /// # drop(imported);
-    /// # Ok::<(), cuhold_handles::Error>(())
-    /// ```
-    #[cfg(unix)]
-    #[doc(alias = "cuMemImportFromShareableHandle")]
-    pub fn import(device: &Device, file: impl AsFd, bytes: usize) -> Result<Self> {
-        let place = file_pointer(file.as_fd());
-        let make = |calls: Calls<'_>, _: &PhysicalDeps| {
-            let mut raw = 0;
-            // SAFETY: *pointers*: a live local; the other is an open file's number, as this kind of handle is given.
-            unsafe { calls.cuMemImportFromShareableHandle(&raw mut raw, place, FILE) }?;
-            Ok(raw)
-        };
-        let deps = deps(device, super::some(bytes)?)?;
-        Ok(Self(Handle::create(Call::cuMemImportFromShareableHandle, deps, make)?))
-    }
-
     /// Releases this handle here and now, if it is its last clone. Memory that is mapped goes with its last mapping.
     ///
     /// Calls `cuMemRelease`.
@@ -235,9 +288,22 @@ impl PhysicalAllocation {
     }
 }
 
+fn granularity(
+    device: &Device,
+    options: PhysicalOptions,
+    option: CUmemAllocationGranularity_flags,
+) -> Result<usize> {
+    let (mut bytes, properties) = (0, options.properties(device));
+    let calls = device.driver().callable()?;
+    // SAFETY: *pointers*: two live locals.
+    unsafe { calls.cuMemGetAllocationGranularity(&raw mut bytes, &raw const properties, option) }
+        .map_err(|failure| device.driver().error(failure))?;
+    Ok(bytes)
+}
+
 /// Refuses a size that isn't a multiple of the granularity.
-pub(super) fn whole(device: &Device, bytes: usize) -> Result<()> {
-    let granularity = PhysicalAllocation::granularity_bytes(device, PhysicalOptions::default())?;
+pub(super) fn whole(device: &Device, bytes: usize, options: PhysicalOptions) -> Result<()> {
+    let granularity = PhysicalAllocation::granularity_bytes(device, options)?;
     if bytes != 0 && granularity != 0 && bytes.is_multiple_of(granularity) {
         return Ok(());
     }
@@ -246,7 +312,7 @@ pub(super) fn whole(device: &Device, bytes: usize) -> Result<()> {
     )))
 }
 
-fn deps(device: &Device, bytes: usize) -> Result<PhysicalDeps> {
+pub(super) fn deps(device: &Device, bytes: usize) -> Result<PhysicalDeps> {
     Ok(PhysicalDeps { driver: device.driver().clone(), bytes: super::some(bytes)? })
 }
 

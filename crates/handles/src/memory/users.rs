@@ -220,6 +220,15 @@ impl Users {
         all.reduce(|first, next| attached(first, &next)).map_or(Ok(()), Err)
     }
 
+    /// Waits for what all of them have queued by now, here, where an error can be returned; they stay.
+    ///
+    /// # Errors
+    /// As [`wait_here`](Self::wait_here).
+    pub(crate) fn wait_for_now(&self, driver: &Driver) -> Result<()> {
+        let now = Self(Mutex::new(self.0.lock().iter().map(User::again).collect()));
+        now.wait_here(driver)
+    }
+
     /// Marks those that aren't marked yet and waits for each. Gives what couldn't be put back after waits that were over,
     /// and what kept the driver from saying that all are done.
     fn settle(&self, driver: &Driver) -> (Vec<Error>, Option<InUse>) {
@@ -299,6 +308,18 @@ impl User {
                 Err(refused.error.with_note(Note::Leaked { raw }))
             }
         }
+    }
+
+    /// The same user, to be waited for by itself.
+    fn again(&self) -> Self {
+        let how = match &self.how {
+            How::Kept(stream) => How::Kept(stream.clone()),
+            How::Marked(event) => How::Marked(event.clone()),
+            How::Done => How::Done,
+            // A whole context is waited for once, at the end.
+            How::Whole(_) | How::Unknown => How::Unknown,
+        };
+        Self { key: self.key, how }
     }
 
     /// Records an event behind what the stream has queued, unless it was done, or its context ended.

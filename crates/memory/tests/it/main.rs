@@ -54,3 +54,5 @@ mod scenario;
 mod source;
 #[cfg(test)]
 mod staging;
+#[cfg(test)]
+mod virtual_memory;

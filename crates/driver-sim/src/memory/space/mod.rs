@@ -16,7 +16,7 @@ use super::{
     bytes::{Bytes, SharedBytes},
     host::{self, HostBlock},
     physical::PhysicalData,
-    pool::{Access, Pool},
+    pool::{Access, Location, Pool},
     share::{Content, ExportedMemory, Number},
     shared_block::{SharedBlock, SharedFile},
 };
@@ -119,8 +119,8 @@ pub(crate) struct Allocation {
     pub(crate) free_enqueued: Option<CallSite>,
     /// Of a mapping: what is mapped, and the handle's value that it was mapped by.
     pub(crate) physical: Option<(usize, Arc<PhysicalData>)>,
-    /// Of a mapping: what which device may do.
-    pub(crate) access: BTreeMap<usize, Access>,
+    /// Of a mapping: what which device, or the host, may do.
+    pub(crate) access: BTreeMap<Location, Access>,
     /// What other processes open.
     pub(crate) exported: Option<Arc<ExportedMemory>>,
     /// Of another process's pool: whose memory it is.
@@ -391,7 +391,9 @@ impl Space {
                 *allocation;
             return if let Some(by) = free_enqueued {
                 Err(Misplaced::Freed(Freed::enqueued(allocation, by)))
-            } else if size_bytes > whole - (address - base) {
+            } else if size_bytes > whole - (address - base)
+                && !self.is_mapped_through(address, size_bytes)
+            {
                 Err(Misplaced::OutOfBounds { base, origin, made })
             } else {
                 Ok(Place::Known { id, base })
@@ -403,8 +405,13 @@ impl Space {
         Err(self.freed_around(address).map_or(Misplaced::Wild { address }, Misplaced::Freed))
     }
 
-    /// Reads from a live allocation, in which an enqueued free doesn't matter.
+    /// Reads from a live allocation, in which an enqueued free doesn't matter, or from mappings side by side.
     pub(crate) fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Misplaced> {
+        if let Some(head) = self.head_of_run(address, out.len()) {
+            let (out, rest) = out.split_at_mut(head);
+            self.read(address, out)?;
+            return self.read(address + head as u64, rest);
+        }
         let allocation = self.usable(address, out.len())?;
         match &allocation.storage {
             Storage::Device(bytes) => bytes.read(offset(allocation, address), out),
@@ -419,8 +426,13 @@ impl Space {
         Ok(())
     }
 
-    /// Writes to a live allocation, in which an enqueued free doesn't matter.
+    /// Writes to a live allocation, in which an enqueued free doesn't matter, or to mappings side by side.
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Misplaced> {
+        if let Some(head) = self.head_of_run(address, bytes.len()) {
+            let (bytes, rest) = bytes.split_at(head);
+            self.write(address, bytes)?;
+            return self.write(address + head as u64, rest);
+        }
         let base = self.usable(address, bytes.len())?.base;
         let Some(allocation) = self.live.get_mut(&base) else {
             return Err(Misplaced::Wild { address });
@@ -465,5 +477,6 @@ fn host_address(address: u64) -> usize {
     usize::try_from(address).unwrap_or(usize::MAX)
 }
 
+mod mapped;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::thread;
 use cuhold_driver_sys::Call;
 
 use super::*;
-use crate::{memory::pool::Location, world::Table};
+use crate::world::Table;
 
 /// Addresses are given once.
 const NEVER: Values = Values { reuse: false, process: 1 };

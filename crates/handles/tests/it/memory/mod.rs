@@ -6,14 +6,15 @@ mod descriptor;
 mod process;
 mod users;
 
-use cuhold_driver_sim::ObjectKind as SimKind;
+use cuhold_driver_sim::{ObjectKind as SimKind, Sim, SimOptions};
 use cuhold_driver_sys::{CUresult, Fault};
 use cuhold_handles::{
-    Access, Attach, BorrowedMemory, Closed, Device, DeviceMemory, ErrorKind, Event, EventOptions,
-    Fate, ManagedMemory, Mapping, ObjectKind, PhysicalAllocation, PhysicalOptions, RegisterOptions,
-    RegisteredMemory, Reservation, ReservationOptions,
+    Access, Accessor, Attach, BorrowedMemory, Closed, Device, DeviceMemory, Driver, ErrorKind,
+    Event, EventOptions, Fate, ManagedMemory, Mapping, ObjectKind, PhysicalAllocation,
+    PhysicalLocation, PhysicalOptions, RegisterOptions, RegisteredMemory, Reservation,
+    ReservationOptions,
 };
-use cuhold_testkit::{Kit, run, run_simulated};
+use cuhold_testkit::{Kit, run, run_simulated, run_with};
 use std::{
     ptr::NonNull,
     sync::{
@@ -141,6 +142,114 @@ fn objects_of_two_drivers_never_meet_in_one_call() {
         }
         drop((theirs, stream, other));
         driver.close().unwrap();
+    });
+}
+
+#[test]
+fn access_is_given_by_a_checked_list_all_of_it_or_nothing() {
+    run_with(SimOptions::with_devices(2), |t| {
+        let Some(other) = t.second_device() else { return };
+        let mapping = Mapping::new(&range(t, 1), 0, &allocation(t)).unwrap();
+        let own = Accessor::Device(t.device().clone());
+        let peer = Accessor::Device(other.clone());
+        let ((), calls) = t.calls(|| {
+            let error = mapping.set_access_list(&[]).unwrap_err();
+            assert_eq!(error.to_string(), "list: it is empty, and at least one entry is needed");
+            let twice = [(own.clone(), Access::Read), (own.clone(), Access::ReadWrite)];
+            let error = mapping.set_access_list(&twice).unwrap_err();
+            assert!(error.to_string().ends_with("stands in it twice"), "{error}");
+        });
+        assert_eq!(calls, [""; 0]);
+        // The host has no access to a device's memory: nobody gets any.
+        let list = [(own.clone(), Access::ReadWrite), (Accessor::Host, Access::Read)];
+        mapping.set_access_list(&list).unwrap_err();
+        assert_eq!(mapping.access(t.device()).unwrap(), Access::None);
+        let list = [(own, Access::ReadWrite), (peer, Access::Read)];
+        let ((), calls) = t.calls(|| mapping.set_access_list(&list).unwrap());
+        assert_eq!(calls, ["cuMemSetAccess"]);
+        assert_eq!(mapping.access(t.device()).unwrap(), Access::ReadWrite);
+        assert_eq!(mapping.access(&other).unwrap(), Access::Read);
+        assert_eq!(mapping.granted(), list);
+        mapping.set_access(&other, Access::None).unwrap();
+        assert_eq!(mapping.granted()[1].1, Access::None);
+    });
+}
+
+#[test]
+fn addresses_are_reserved_where_they_are_wished_for_if_they_are_free() {
+    run_simulated(|t, _| {
+        let first = range(t, 1);
+        let behind = first.as_raw() + first.bytes() as u64;
+        let reserve = |address| {
+            Reservation::new(t.device(), granule(t), ReservationOptions::at(address)).unwrap()
+        };
+        let second = reserve(behind);
+        assert_eq!(second.as_raw(), behind);
+        // Taken by now: elsewhere.
+        let third = reserve(behind);
+        assert_ne!(third.as_raw(), behind);
+    });
+}
+
+#[test]
+fn waiting_for_a_mapping_s_users_keeps_them_for_its_end() {
+    run(|t| {
+        let mapping = Mapping::new(&range(t, 1), 0, &allocation(t)).unwrap();
+        let stream = t.device().new_stream().unwrap();
+        let ((), calls) = t.calls(|| mapping.wait().unwrap());
+        assert_eq!(calls, [""; 0]);
+        mapping.used_on(&stream).unwrap();
+        let waits = || t.calls(|| mapping.wait().unwrap()).1;
+        assert!(waits().contains(&"cuEventSynchronize"));
+        assert!(waits().contains(&"cuEventSynchronize"));
+        let (_, calls) = t.calls(|| mapping.clone());
+        assert_eq!(calls, [""; 0]);
+        let (_, calls) = t.calls(|| mapping.close().unwrap());
+        let waited = calls.iter().position(|call| *call == "cuEventSynchronize").unwrap();
+        assert!(waited < calls.iter().position(|call| *call == "cuMemUnmap").unwrap());
+    });
+}
+
+#[test]
+fn addresses_stay_reserved_by_every_handle_where_something_could_not_be_unmapped() {
+    let sim = Sim::new();
+    let driver = Driver::from_api(sim.clone());
+    let device = Device::with_driver(&driver, 0).unwrap();
+    let bytes = 2 << 20;
+    let range = Reservation::new(&device, bytes, ReservationOptions::default()).unwrap();
+    let memory = PhysicalAllocation::new(&device, bytes, PhysicalOptions::default()).unwrap();
+    let mapping = Mapping::new(&range, 0, &memory).unwrap();
+    sim.faults().arm(Fault::done_but_failed(E).on_function("cuMemUnmap").nth(1));
+    assert!(mapping.close().unwrap_err().error.is(E));
+    let refused = range.close().unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::State);
+    let capture = driver.reports().capture(1);
+    drop(refused.value);
+    assert_eq!(capture.take(), []);
+    assert_eq!(sim.live(SimKind::Reservation), 1);
+}
+
+#[test]
+fn memory_of_the_host_is_mapped_for_a_device_and_for_the_host() {
+    run_simulated(|t, _| {
+        for (location, host) in [
+            (PhysicalLocation::Host, Accessor::Host),
+            (PhysicalLocation::HostNuma(0), Accessor::HostNuma(0)),
+        ] {
+            let options = PhysicalOptions::default().location(location);
+            let memory = PhysicalAllocation::new(t.device(), granule(t), options).unwrap();
+            let mapping = Mapping::new(&range(t, 1), 0, &memory).unwrap();
+            let own = Accessor::Device(t.device().clone());
+            mapping.set_access_list(&[(own, Access::ReadWrite), (host, Access::Read)]).unwrap();
+            assert_eq!(mapping.access(t.device()).unwrap(), Access::ReadWrite);
+        }
+        // Of a node that there isn't, and memory of no particular one for other processes.
+        let missing = PhysicalOptions::default().location(PhysicalLocation::HostNuma(9));
+        let shared = PhysicalOptions::shareable().location(PhysicalLocation::Host);
+        for options in [missing, shared] {
+            let error = PhysicalAllocation::new(t.device(), granule(t), options).unwrap_err();
+            assert!(error.is(CUresult::INVALID_VALUE), "{error}");
+        }
     });
 }
 

@@ -2,7 +2,8 @@
 
 use super::memory::{foreign, per_thread};
 use cuhold_handles::{
-    Access, Mapping, PhysicalAllocation, PhysicalOptions, Reservation, ReservationOptions,
+    Access, Accessor, Mapping, PhysicalAllocation, PhysicalOptions, Reservation,
+    ReservationOptions, ShareableHandle,
 };
 use cuhold_testkit::Run;
 
@@ -10,6 +11,12 @@ const BYTES: usize = 2 << 20;
 
 fn allocation(run: &Run<'_>) -> PhysicalAllocation {
     PhysicalAllocation::new(run.device(), BYTES, PhysicalOptions::shareable()).unwrap()
+}
+
+/// Memory that can be exported on a fabric, where there is one.
+fn on_fabric(run: &Run<'_>) -> Option<PhysicalAllocation> {
+    let options = PhysicalOptions::default().handle(ShareableHandle::Fabric);
+    run.sim().map(|_| PhysicalAllocation::new(run.device(), BYTES, options).unwrap())
 }
 
 fn reservation(run: &Run<'_>) -> Reservation {
@@ -33,6 +40,15 @@ cuhold_testkit::enrol! {
         });
     }
 
+    PhysicalAllocation::recommended_granularity_bytes |run| {
+        run.repeat(|| {
+            PhysicalAllocation::recommended_granularity_bytes(
+                run.device(),
+                PhysicalOptions::default(),
+            )
+        });
+    }
+
     PhysicalAllocation::new |run| {
         run.create(|| PhysicalAllocation::new(run.device(), BYTES, PhysicalOptions::default()));
     }
@@ -51,6 +67,18 @@ cuhold_testkit::enrol! {
         let memory = allocation(run);
         let file = memory.export().unwrap();
         run.create(|| PhysicalAllocation::import(run.device(), &file, BYTES));
+    }
+
+    PhysicalAllocation::export_fabric |run| {
+        // A machine without the fabric's service makes no such memory.
+        let Some(memory) = on_fabric(run) else { return };
+        run.create(|| memory.export_fabric());
+    }
+
+    PhysicalAllocation::import_fabric |run| {
+        let Some(memory) = on_fabric(run) else { return };
+        let handle = memory.export_fabric().unwrap();
+        run.create(|| PhysicalAllocation::import_fabric(run.device(), handle, BYTES));
     }
 
     PhysicalAllocation::close |run| {
@@ -87,6 +115,18 @@ cuhold_testkit::enrol! {
     Mapping::set_access |run| {
         let mapping = mapping(run);
         run.repeat(|| mapping.set_access(run.device(), Access::ReadWrite));
+    }
+
+    Mapping::set_access_list |run| {
+        let mapping = mapping(run);
+        let list = [(Accessor::Device(run.device().clone()), Access::ReadWrite)];
+        run.repeat(|| mapping.set_access_list(&list));
+    }
+
+    Mapping::wait |run| {
+        let (mapping, stream) = (mapping(run), foreign(run));
+        mapping.used_on(&stream).unwrap();
+        run.repeat(|| mapping.wait());
     }
 
     Mapping::access |run| {

@@ -10,6 +10,7 @@ mod managed;
 mod pending;
 mod pool;
 mod resource;
+mod virtual_memory;
 
 use cuhold_testkit::Enrolled;
 
@@ -24,6 +25,7 @@ const ENROLLED: &[&[Enrolled]] = &[
     pending::OPERATIONS,
     pool::OPERATIONS,
     resource::OPERATIONS,
+    virtual_memory::OPERATIONS,
 ];
 
 /// Operations that can't be enumerated, and why.

@@ -5,8 +5,9 @@
 //!
 //! Except on a default stream. Where pools end while work of that stream on their memory is under way, a later wait for
 //! the stream, or for an event on it, ends the process inside the driver (measured: driver 580.159, after eight such
-//! pools, whether the memory was freed before or after the pool's end; with created streams never). So such a stream is
-//! kept and waited for before the pool ends, and a buffer whose home it is holds its pool.
+//! pools, whether the memory was freed before or after the pool's end). So such a stream is kept and waited for before the
+//! pool ends, and a buffer whose home it is holds its pool. Of a created stream that goes on after such pools one reading
+//! has ended the process, too; a program that ends pools while their streams work waits for those streams first.
 //!
 //! Source: CUDA Driver API 13.x, "Stream Ordered Memory Allocator".
 
@@ -161,7 +162,10 @@ impl PoolOptions {
 }
 
 /// A memory pool of a device. Clones are the same pool; it ends with the last of them, and memory that is out of it by
-/// then stays usable until it is freed. A buffer whose home is a default stream holds its pool: the module says why.
+/// then stays usable until it is freed. A buffer whose home is a default stream holds its pool, and the pool's end waits for
+/// such a stream: a driver (580.159) that ended pools while the stream worked on their memory ended the process at a later
+/// wait for it. Of created streams one reading says the same: wait for a stream that goes on before the pool's last handle
+/// goes, where work on the pool's memory may still be under way.
 ///
 /// Its drop calls `cuMemPoolDestroy`; where its memory was used on a default stream before that `cuEventCreate`,
 /// `cuEventRecord`, and on the reclaimer `cuEventSynchronize` and `cuEventDestroy`. A pool that has [peers](Self::add_peer)

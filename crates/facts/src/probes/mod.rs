@@ -33,6 +33,7 @@ mod managed;
 mod managed_batch;
 mod managed_case;
 mod mapping;
+mod mapping_side;
 mod memory;
 mod mipmap;
 mod module;
@@ -80,6 +81,7 @@ pub(crate) const ALL: &[&[Probe]] = &[
     pool_share::PROBES,
     virtual_memory::PROBES,
     mapping::PROBES,
+    mapping_side::PROBES,
     ipc::PROBES,
     copy::PROBES,
     fill::PROBES,

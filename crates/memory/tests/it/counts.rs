@@ -170,7 +170,9 @@ fn exact_counts_of_a_copy_that_owns_its_host_side() {
             assert_eq!(calls, [EXCHANGE, "cuEventSynchronize", EXCHANGE]);
             let (pending, calls) = t.calls(|| buffer.read_to(host).unwrap());
             assert_eq!(calls, [before, &["cuMemcpyDtoHAsync", "cuEventRecord"]].concat());
-            figure("driver_calls_per_owned_copy", calls.len());
+            if before.is_empty() {
+                figure("driver_calls_per_owned_copy", calls.len());
+            }
             pending.wait().unwrap();
         }
     });

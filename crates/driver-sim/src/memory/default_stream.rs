@@ -2,7 +2,8 @@
 //!
 //! Measured on a real driver: memory of a pool that the program made was used by work of a default stream (the legacy or
 //! the per-thread one) and freed, before or after the pool was destroyed; where nobody had waited for the stream by
-//! then, a later wait for it ended the process. Work of a created stream did no harm, nor did a pool that was kept.
+//! then, a later wait for it ended the process. A pool that was kept did no harm. Of a created stream that is itself waited
+//! for afterwards one reading has ended the process, too; only default streams are looked at here.
 //!
 //! So each pool remembers which of its allocations default streams work on, and where in their queues. What is an error
 //! is the moment from which on nobody can help it any more: the destroy, for memory that was freed; the free, for memory

@@ -1,1 +1,12 @@
-//! CUDA graphs, by definition and by capture. A skeleton so far: it holds no type yet.
+//! CUDA graphs by definition: nodes, edges, and what the nodes use, kept alive as long as anything can use it.
+//!
+//! So far a [`Graph`] takes kernels, host functions, events, other graphs and empty nodes; what it doesn't take yet can't be
+//! asked for.
+
+mod graph;
+mod keep;
+mod node;
+
+pub use cuhold_handles as handles;
+pub use graph::{Graph, NodeKind};
+pub use node::Node;

@@ -18,7 +18,7 @@ pub fn inside() -> bool {
 }
 
 /// Runs foreign code as part of a callback. A panic passes through; the caller catches it.
-pub(crate) fn enter<T>(foreign: impl FnOnce() -> T) -> T {
+pub fn enter<T>(foreign: impl FnOnce() -> T) -> T {
     struct Leave(bool);
     impl Drop for Leave {
         fn drop(&mut self) {

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "calls the driver's kernel functions")]
 
 use crate::{
+    context::Context,
     driver::Driver,
     error::{Error, Result},
     launch::{self, KernelArgs, LaunchConfig, Parameters},
@@ -129,6 +130,20 @@ impl Kernel {
         }
         .map_err(|failure| self.driver().error(failure))?;
         Ok(value)
+    }
+
+    /// Hands out what a graph's node of this kernel is made with.
+    #[doc(hidden)]
+    pub fn as_node<A: KernelArgs, T>(
+        &self,
+        context: &Context,
+        config: LaunchConfig,
+        args: &A,
+        use_them: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS, &[CUlaunchAttribute]) -> Result<T>,
+    ) -> Result<T> {
+        self.driver().check_same(context.driver(), "context")?;
+        let handles = (self.0.raw(), context.as_raw());
+        launch::as_node(self.driver(), handles, self.parameters(), config, args, use_them)
     }
 
     /// Queues the kernel on a stream. The arguments' values are copied during the call.

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "defines what may be handed to a kernel")]
 
-use crate::{driver::Driver, error::Result, stream::StreamRef};
+use crate::{driver::Driver, error::Result, keep::KeepAlive, stream::StreamRef};
 use bytemuck::NoUninit;
 use std::ffi::c_void;
 
@@ -32,6 +32,13 @@ pub unsafe trait KernelArg {
     #[inline]
     fn used_on(&self, _: StreamRef<'_>) -> Result<()> {
         Ok(())
+    }
+
+    /// What a graph keeps that may run the kernel with this argument later: the memory behind an address.
+    ///
+    /// Calls nothing.
+    fn keep(&self) -> Option<KeepAlive> {
+        None
     }
 }
 
@@ -70,6 +77,13 @@ pub unsafe trait KernelArgs {
     fn used_on(&self, _: StreamRef<'_>) -> Result<()> {
         Ok(())
     }
+
+    /// Hands out what each argument [keeps](KernelArg::keep), in order.
+    ///
+    /// Calls nothing.
+    fn keep(&self, each: &mut dyn FnMut(KeepAlive)) {
+        let _: &mut dyn FnMut(KeepAlive) = each;
+    }
 }
 
 // SAFETY: no argument, no pointer.
@@ -106,6 +120,10 @@ macro_rules! tuples {
                 let mut told = Ok(());
                 $(told = told.and(self.$index.used_on(stream));)+
                 told
+            }
+
+            fn keep(&self, each: &mut dyn FnMut(KeepAlive)) {
+                $(self.$index.keep().into_iter().for_each(&mut *each);)+
             }
         }
     };

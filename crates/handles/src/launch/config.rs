@@ -143,7 +143,7 @@ impl LaunchConfig {
     }
 
     /// The attributes as the driver takes them, and how many there are.
-    fn attributes(&self) -> ([CUlaunchAttribute; ATTRIBUTES_MAX], u32) {
+    pub(super) fn attributes(&self) -> ([CUlaunchAttribute; ATTRIBUTES_MAX], u32) {
         // SAFETY: a C struct of integers and a union of plain data: all zeroes is a value of it (the attribute "ignore").
         let mut attributes: [CUlaunchAttribute; ATTRIBUTES_MAX] = unsafe { std::mem::zeroed() };
         let mut count = 0;

@@ -74,3 +74,38 @@ pub(crate) unsafe fn launch<A: KernelArgs>(
         (Err(error), Err(second)) => Err(error.with_second(&second)),
     }
 }
+
+/// Hands out what a graph's node of a function is made with: its parameters, and its attributes, which are set afterwards.
+/// The arguments' values live as long as the call.
+///
+/// # Errors
+/// As a launch's that isn't made; that of `use_them`.
+pub(crate) fn as_node<A: KernelArgs, T>(
+    driver: &Driver,
+    (kernel, context): (CUkernel, CUcontext),
+    parameters: &Parameters,
+    config: LaunchConfig,
+    args: &A,
+    use_them: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS, &[CUlaunchAttribute]) -> Result<T>,
+) -> Result<T> {
+    config.check()?;
+    args.with(driver, |pointers, sizes| {
+        parameters.check(sizes)?;
+        let params = CUDA_KERNEL_NODE_PARAMS {
+            func: CUfunction::NULL,
+            gridDimX: config.grid[0],
+            gridDimY: config.grid[1],
+            gridDimZ: config.grid[2],
+            blockDimX: config.block[0],
+            blockDimY: config.block[1],
+            blockDimZ: config.block[2],
+            sharedMemBytes: config.shared_bytes,
+            kernelParams: pointers.as_mut_ptr(),
+            extra: ptr::null_mut(),
+            kern: kernel,
+            ctx: context,
+        };
+        let (attributes, count) = config.attributes();
+        use_them(&params, attributes.get(..count as usize).unwrap_or_default())
+    })
+}

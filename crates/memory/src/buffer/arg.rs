@@ -4,10 +4,10 @@
 
 use super::{Buffer, BufferView, BufferViewMut};
 use bytemuck::Pod;
-use cuhold_handles::{Driver, KernelArg, Result};
+use cuhold_handles::{Driver, KeepAlive, KernelArg, Result};
 
 macro_rules! arguments {
-    ($($argument:ty),+ $(,)?) => { $(
+    ($($argument:ty $(: $keep:ident)?),+ $(,)?) => { $(
         // SAFETY: a pointer parameter is a 64-bit address.
         unsafe impl<T: Pod> KernelArg for $argument {
             type Repr = u64;
@@ -17,13 +17,17 @@ macro_rules! arguments {
                 driver.check_same(self.driver(), "args: a buffer")?;
                 Ok(self.device_ptr())
             }
+
+            $(fn keep(&self) -> Option<KeepAlive> {
+                Some(Buffer::$keep(self))
+            })?
         }
     )+ };
 }
 
 arguments! {
-    &Buffer<T>,
-    &mut Buffer<T>,
+    &Buffer<T>: keep,
+    &mut Buffer<T>: keep,
     BufferView<'_, T>,
     &BufferView<'_, T>,
     BufferViewMut<'_, T>,

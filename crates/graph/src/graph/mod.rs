@@ -81,7 +81,7 @@ pub struct Graph {
     raw: handles::Graph,
     nodes: Nodes<Entry>,
     // After the graph, whose references to them its end gives back.
-    operands: Operands,
+    operands: Box<Operands>,
     /// Raw nodes on their way to a call.
     scratch: Vec<CUgraphNode>,
 }
@@ -97,7 +97,7 @@ impl Graph {
     pub fn new(context: &Context) -> Result<Self> {
         let raw = handles::Graph::new(context)?;
         let nodes = Nodes::new(context.driver().next_id());
-        Ok(Self { raw, nodes, operands: Operands::default(), scratch: Vec::new() })
+        Ok(Self { raw, nodes, operands: Box::default(), scratch: Vec::new() })
     }
 
     /// Adds a node that does nothing, for edges to meet in.

@@ -178,7 +178,9 @@ fn a_child_graph_runs_as_it_was_when_it_was_added() {
         let calls = Arc::new(AtomicU32::new(0));
         let count = || {
             let calls = Arc::clone(&calls);
-            move || drop(calls.fetch_add(1, Ordering::SeqCst))
+            move || {
+                calls.fetch_add(1, Ordering::SeqCst);
+            }
         };
         let mut child = graph(t);
         let node = child.host(&[], count()).unwrap();
@@ -211,6 +213,9 @@ fn events_order_a_graph_with_streams() {
         // SAFETY: no memory is touched.
         unsafe { exec.launch(&stream) }.unwrap();
         event.synchronize().unwrap();
+        stream.synchronize().unwrap();
+        drop(exec);
+        settle(t);
     });
 }
 
@@ -221,7 +226,11 @@ fn a_panic_in_a_host_function_is_one_warning_and_the_launch_goes_on() {
         let mut graph = graph(t);
         let bad = graph.host(&[], || panic!("no such luck")).unwrap();
         let after = Arc::clone(&reached);
-        graph.host(&[bad], move || drop(after.fetch_add(1, Ordering::SeqCst))).unwrap();
+        graph
+            .host(&[bad], move || {
+                after.fetch_add(1, Ordering::SeqCst);
+            })
+            .unwrap();
         let stream = t.device().new_stream().unwrap();
         let mut exec = graph.instantiate().unwrap();
         let captured = t.driver().reports().capture(4);

@@ -5,7 +5,10 @@
 use cuhold_driver_sim::ObjectKind;
 use cuhold_graph::{
     Graph,
-    handles::{LaunchConfig, driver_sys::ffi::CUuserObject},
+    handles::{
+        LaunchConfig,
+        driver_sys::ffi::{CUgraph, CUuserObject},
+    },
 };
 use cuhold_testkit::Run;
 
@@ -13,13 +16,20 @@ fn graph(run: &Run<'_>) -> Graph {
     Graph::new(run.context()).unwrap()
 }
 
-/// Gives back the references that a failed release left, with which the driver value would live on.
+/// Ends what a failed end left, with which the driver value would live on: a graph with all that it holds, then references
+/// to user objects that are nobody's any more.
 fn sweep(run: &Run<'_>) {
-    let left = run.live();
-    for leak in left.iter().filter(|leak| leak.kind == ObjectKind::UserObject) {
+    let left = |kind| run.live().into_iter().filter(move |leak| leak.kind == kind);
+    let calls = run.driver().calls();
+    for leak in left(ObjectKind::Graph) {
+        let raw = CUgraph::from_addr(usize::try_from(leak.raw).unwrap());
+        // SAFETY: *handles*: live, and lost by its owner.
+        run.finish(|| Ok(unsafe { calls.cuGraphDestroy(raw) }?));
+    }
+    for leak in left(ObjectKind::UserObject) {
         let raw = CUuserObject::from_addr(usize::try_from(leak.raw).unwrap());
         // SAFETY: *handles*: live, and its reference is nobody's any more.
-        run.finish(|| Ok(unsafe { run.driver().calls().cuUserObjectRelease(raw, 1) }?));
+        run.finish(|| Ok(unsafe { calls.cuUserObjectRelease(raw, 1) }?));
     }
     while run.driver().reclaim().run_by_hand().step() {}
 }

@@ -71,6 +71,11 @@ impl<V> Nodes<V> {
         Self { graph, places: Vec::new(), free: None, len: 0 }
     }
 
+    /// The number of the graph.
+    pub(crate) fn graph(&self) -> u64 {
+        self.graph
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.len

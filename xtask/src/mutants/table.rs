@@ -35,6 +35,10 @@ const fn memory(name: &'static str) -> Test {
     it("cuhold-memory", name)
 }
 
+const fn graph(name: &'static str) -> Test {
+    it("cuhold-graph", name)
+}
+
 /// Of the bridge's own tests.
 const fn cudarc(name: &'static str) -> Test {
     Test { package: "cuhold-cudarc", target: "lib", name }
@@ -444,6 +448,33 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "imported memory that unordered work may use is never freed, although it is imported again",
         memory(
             "ipc::order::where_the_freeing_stream_is_captured_the_memory_stays_mapped_and_the_capture_goes_on",
+        ),
+    ),
+    // Executable graphs.
+    mutant(
+        "exec-retired",
+        "what a change of an executable replaces is kept while a launch may use it",
+        graph("exec::kept::what_a_change_replaced_is_kept_while_a_launch_under_way_may_use_it"),
+    ),
+    mutant(
+        "exec-release",
+        "what was replaced is let go once the launches that could use it are over",
+        graph(
+            "exec::kept::a_later_launch_lets_go_of_what_nothing_uses_any_more_and_so_does_a_later_change",
+        ),
+    ),
+    mutant(
+        "exec-unknown",
+        "a change that says that it failed, and was made, keeps what it brought",
+        graph(
+            "exec::kept::a_change_that_says_it_failed_leaves_the_executable_as_it_was_and_keeps_what_either_needs",
+        ),
+    ),
+    mutant(
+        "exec-lend",
+        "the driver's executable holds what changes bring, for the launch that outlives its handle",
+        graph(
+            "exec::kept::an_executable_that_is_dropped_while_it_runs_leaves_the_launch_what_it_uses",
         ),
     ),
 ];

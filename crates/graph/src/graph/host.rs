@@ -41,6 +41,24 @@ impl<F: Fn() + Send + Sync + 'static> HostFunction<F> {
     }
 }
 
+/// What a node is given that calls a function, and what keeps the function.
+pub(crate) fn host_params<F: Fn() + Send + Sync + 'static>(
+    driver: &Driver,
+    function: F,
+) -> (CUDA_HOST_NODE_PARAMS, Operand) {
+    let function = Arc::new(HostFunction {
+        function,
+        driver: driver.clone(),
+        inlet: driver.reclaim().inlet(),
+        id: driver.next_id(),
+    });
+    let params = CUDA_HOST_NODE_PARAMS {
+        fn_: Some(HostFunction::<F>::run),
+        userData: Arc::as_ptr(&function).cast_mut().cast(),
+    };
+    (params, Operand::Function(function))
+}
+
 impl Graph {
     /// Adds a node that calls a function on the host. Executables that are made from the graph call the same one, and may do
     /// so at the same time. A panic in it is reported, and the launch goes on.
@@ -68,19 +86,8 @@ impl Graph {
         after: &[Node],
         function: F,
     ) -> Result<Node> {
-        let driver = self.driver();
-        let function = Arc::new(HostFunction {
-            function,
-            driver: driver.clone(),
-            inlet: driver.reclaim().inlet(),
-            id: driver.next_id(),
-        });
-        let params = CUDA_HOST_NODE_PARAMS {
-            fn_: Some(HostFunction::<F>::run),
-            userData: Arc::as_ptr(&function).cast_mut().cast(),
-        };
-        let operands = [Operand::Function(function)];
-        self.add(NodeKind::Host, after, operands, |calls, graph, after, raw| {
+        let (params, operand) = host_params(self.driver(), function);
+        self.add(NodeKind::Host, after, [operand], |calls, graph, after, raw| {
             // SAFETY: *pointers*: live locals, and live nodes of the number; *handles*: this value's graph. *Calls back*: the
             // function is kept as long as anything can call it, and doesn't unwind.
             unsafe {

@@ -19,12 +19,14 @@ mod event;
 mod host;
 mod kernel;
 
+pub(crate) use host::host_params;
+
 use crate::{
     keep::{Attached, Operand, Operands},
     node::{Node, Nodes},
 };
 use cuhold_handles::{
-    self as handles, Closed, Context, Driver, GraphExec, Refused, Result,
+    self as handles, Closed, Context, Driver, Refused, Result,
     driver_sys::{Calls, Failure, ffi::*},
 };
 use std::fmt;
@@ -49,9 +51,9 @@ pub enum NodeKind {
 
 /// A node as the graph keeps it.
 #[derive(Debug)]
-struct Entry {
-    raw: CUgraphNode,
-    kind: NodeKind,
+pub(crate) struct Entry {
+    pub(crate) raw: CUgraphNode,
+    pub(crate) kind: NodeKind,
     attached: Attached,
 }
 
@@ -78,10 +80,10 @@ struct Entry {
 /// # Ok::<(), cuhold_handles::Error>(())
 /// ```
 pub struct Graph {
-    raw: handles::Graph,
-    nodes: Nodes<Entry>,
+    pub(crate) raw: handles::Graph,
+    pub(crate) nodes: Nodes<Entry>,
     // After the graph, whose references to them its end gives back.
-    operands: Box<Operands>,
+    pub(crate) operands: Box<Operands>,
     /// Raw nodes on their way to a call.
     scratch: Vec<CUgraphNode>,
 }
@@ -218,20 +220,6 @@ impl Graph {
     /// Calls nothing.
     pub fn nodes(&self) -> impl Iterator<Item = Node> {
         self.nodes.iter().map(|(node, _)| node)
-    }
-
-    /// Makes the graph executable, as it is now, in its context.
-    ///
-    /// Calls `cuGraphInstantiateWithParams`; `cuGraphExecDestroy` where it is undone.
-    ///
-    /// # Errors
-    /// The call's failure, with what the driver says about it; that of making the context current and the caller's again.
-    #[doc(alias = "cuGraphInstantiate")]
-    #[doc(alias = "cuGraphInstantiateWithParams")]
-    pub fn instantiate(&mut self) -> Result<GraphExec> {
-        // Also where it fails: it may have been made all the same.
-        self.operands.copied();
-        self.raw.instantiate()
     }
 
     /// The context that its work is for.

@@ -135,6 +135,14 @@ impl Operands {
         });
     }
 
+    /// What is kept, chunk by chunk, for somebody who keeps it as well. What is stored in a chunk later is kept, too.
+    pub(crate) fn held(&self) -> impl Iterator<Item = Operand> {
+        self.chunks.iter().map(|anchored| {
+            let chunk: Arc<Chunk> = Arc::clone(&anchored.chunk);
+            Operand::Function(chunk)
+        })
+    }
+
     /// The graph is copied, or made executable: what it keeps by now stays as long as it.
     pub(crate) fn copied(&mut self) {
         self.places.copied();

@@ -46,8 +46,7 @@ fn a_graph_runs_its_host_functions_in_the_order_of_its_edges() {
         let mut exec = graph.instantiate().unwrap();
         drop(graph);
         for _ in 0..2 {
-            // SAFETY: the graph's functions touch no memory of the device.
-            unsafe { exec.launch(&stream) }.unwrap();
+            exec.launch(&stream).unwrap();
         }
         stream.synchronize().unwrap();
         assert_eq!(*order.lock().unwrap(), [1, 2, 3, 1, 2, 3]);
@@ -79,8 +78,7 @@ fn scenario_s46_a_kernel_s_buffer_lives_as_long_as_an_executable_that_uses_it() 
         drop(graph);
         settle(t);
         assert!(pool.used_bytes().unwrap() >= before + 800, "the executable keeps the buffer");
-        // SAFETY: what the kernel uses is kept.
-        unsafe { exec.launch(&stream) }.unwrap();
+        exec.launch(&stream).unwrap();
         drop(exec);
         stream.synchronize().unwrap();
         drop(out);
@@ -192,8 +190,7 @@ fn a_child_graph_runs_as_it_was_when_it_was_added() {
         drop(child);
         let stream = t.device().new_stream().unwrap();
         let mut exec = parent.instantiate().unwrap();
-        // SAFETY: the functions touch no memory of the device.
-        unsafe { exec.launch(&stream) }.unwrap();
+        exec.launch(&stream).unwrap();
         stream.synchronize().unwrap();
         assert_eq!(calls.load(Ordering::SeqCst), 2);
     });
@@ -210,8 +207,7 @@ fn events_order_a_graph_with_streams() {
         let stream = t.device().new_stream().unwrap();
         let mut exec = graph.instantiate().unwrap();
         drop(graph);
-        // SAFETY: no memory is touched.
-        unsafe { exec.launch(&stream) }.unwrap();
+        exec.launch(&stream).unwrap();
         event.synchronize().unwrap();
         stream.synchronize().unwrap();
         drop(exec);
@@ -234,8 +230,7 @@ fn a_panic_in_a_host_function_is_one_warning_and_the_launch_goes_on() {
         let stream = t.device().new_stream().unwrap();
         let mut exec = graph.instantiate().unwrap();
         let captured = t.driver().reports().capture(4);
-        // SAFETY: no memory is touched.
-        unsafe { exec.launch(&stream) }.unwrap();
+        exec.launch(&stream).unwrap();
         stream.synchronize().unwrap();
         settle(t);
         let warnings = captured.take();

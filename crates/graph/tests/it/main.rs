@@ -4,4 +4,6 @@
 #[cfg(test)]
 mod definition;
 #[cfg(test)]
+mod exec;
+#[cfg(test)]
 mod operations;

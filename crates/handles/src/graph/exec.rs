@@ -56,13 +56,19 @@ unsafe impl Resource for GraphExecRes {
 pub struct GraphExec(Alone<GraphExecRes>);
 
 impl GraphExec {
-    /// Makes a graph executable.
-    pub(super) fn new(graph: &Graph) -> Result<Self> {
-        let mut params = CUDA_GRAPH_INSTANTIATE_PARAMS::default();
+    /// Makes a graph executable as `params` say, which the driver answers in.
+    ///
+    /// # Safety
+    ///
+    /// - the upload stream of `params`, if there is one, is live.
+    pub(super) unsafe fn new(
+        graph: &Graph,
+        params: &mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+    ) -> Result<Self> {
         let make = |calls: Calls<'_>, _: &Context| {
             let mut raw = CUgraphExec::NULL;
-            let told = &raw mut params;
-            // SAFETY: *pointers*: live locals; *handles*: that value's graph.
+            let told = &raw mut *params;
+            // SAFETY: *pointers*: live locals; *handles*: that value's graph, and the stream that the caller promises.
             unsafe { calls.cuGraphInstantiateWithParams(&raw mut raw, graph.as_raw(), told) }?;
             Ok(raw)
         };

@@ -146,7 +146,24 @@ impl Graph {
     #[doc(alias = "cuGraphInstantiate")]
     #[doc(alias = "cuGraphInstantiateWithParams")]
     pub fn instantiate(&self) -> Result<GraphExec> {
-        GraphExec::new(self)
+        // SAFETY: no upload stream.
+        unsafe { GraphExec::new(self, &mut CUDA_GRAPH_INSTANTIATE_PARAMS::default()) }
+    }
+
+    /// As [`instantiate`](Self::instantiate), with parameters, in which the driver's answer stands afterwards.
+    ///
+    /// # Errors
+    /// As [`instantiate`](Self::instantiate).
+    ///
+    /// # Safety
+    /// - the upload stream of `params`, if there is one, is live.
+    #[doc(hidden)]
+    pub unsafe fn instantiate_with(
+        &self,
+        params: &mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+    ) -> Result<GraphExec> {
+        // SAFETY: the caller's promise.
+        unsafe { GraphExec::new(self, params) }
     }
 
     /// The context that its work is for.

@@ -85,7 +85,10 @@ impl<'a> StreamRef<'a> {
 
     /// The stream, where work of it can be waited for later and from any thread; `None` for a thread's own default
     /// stream, and for one that may end before.
-    pub(crate) fn kept(self) -> Option<&'a Stream> {
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub fn kept(self) -> Option<&'a Stream> {
         self.stream.filter(|stream| stream.is_kept_alive())
     }
 
@@ -131,6 +134,23 @@ impl<'a> StreamRef<'a> {
             unsafe { calls.cuStreamIsCapturing(self.raw, &raw mut status) }
         })?;
         Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
+    /// Whether work on the stream would meet somebody's capture: of the stream, or for a default stream of one beside it.
+    /// Only streams that others may use are asked.
+    ///
+    /// # Errors
+    /// The question's failure.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_captured(self) -> Result<bool> {
+        if !self.is_exposed() {
+            return Ok(false);
+        }
+        match self.is_capturing() {
+            Err(error) if error.is(CUresult::STREAM_CAPTURE_IMPLICIT) => Ok(true),
+            asked => asked,
+        }
     }
 
     /// Refuses a stream that somebody captures. The legacy default stream can't be captured, and only streams that

@@ -125,11 +125,6 @@ cuhold_testkit::enrol! {
         run.keep(run.op(|| graph.remove(node)));
     }
 
-    Graph::instantiate |run| {
-        let mut graph = graph(run);
-        run.keep(run.op(|| graph.instantiate()));
-    }
-
     Graph::close |run| {
         let mut graph = graph(run);
         graph.host(&[], || {}).unwrap();

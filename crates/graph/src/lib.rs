@@ -1,14 +1,29 @@
 //! CUDA graphs by definition: nodes, edges, and what the nodes use, kept alive as long as anything can use it.
 //!
-//! So far a [`Graph`] takes kernels, host functions, events, other graphs and empty nodes; what it doesn't take yet can't be
-//! asked for.
+//! | | |
+//! |---|---|
+//! | [`Graph`] | a definition; one function for each kind of node |
+//! | [`Node`], [`Body`] | keys of nodes, and of the graphs inside of them: what was removed isn't found |
+//! | [`GraphExec`] | an executable: launched, changed node by node or all at once |
+//! | [`SharedHost`] | memory of the host that launches read or write, and the program in between |
 
 mod exec;
 mod graph;
+mod host_memory;
 mod keep;
 mod node;
+mod order;
 
 pub use cuhold_handles as handles;
+pub use cuhold_memory as memory;
 pub use exec::{ExecOptions, GraphExec, UpdateReason, UpdateRefused};
-pub use graph::{Graph, NodeKind};
-pub use node::Node;
+pub use graph::{
+    AllocateOptions, BatchOperation, Condition, ConditionalKind, CopySource, CopyTarget, Edge,
+    EdgeKind, Graph, GraphAllocation, NodeKind, NodeParams, Word,
+};
+#[doc(hidden)]
+pub use graph::{CopyEnd, HasEnd};
+pub use host_memory::SharedHost;
+#[doc(hidden)]
+pub use node::Place;
+pub use node::{After, Body, Node};

@@ -1,4 +1,5 @@
-//! The nodes of a graph as keys, and the table that they lead to. Nothing here calls the driver.
+//! The nodes of a graph, and the graphs inside of them, as keys, and the tables that they lead to. Nothing here calls the
+//! driver.
 //!
 //! ```text
 //!   reserve ──► the driver makes the node ──► insert (can't fail) ──► a key
@@ -9,7 +10,42 @@
 //! isn't found is an `Err`.
 
 use cuhold_handles::{Error, Result};
-use std::{fmt, mem};
+use std::{fmt, marker::PhantomData, mem};
+
+/// What leads to something in a table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    graph: u64,
+    index: u32,
+    generation: u32,
+}
+
+impl Key {
+    /// The number of its graph.
+    pub(crate) fn graph(self) -> u64 {
+        self.graph
+    }
+
+    /// Its place in the table.
+    pub(crate) fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.index)?;
+        if self.generation > 0 { write!(f, ".{}", self.generation) } else { Ok(()) }
+    }
+}
+
+/// What there are keys of.
+pub(crate) trait Keyed: Copy + fmt::Debug {
+    fn of(key: Key) -> Self;
+    fn key(self) -> Key;
+    /// Why it isn't there any more.
+    const GONE: &'static str;
+}
 
 /// A node of a graph: a key, which can be copied and kept. That of a node that was removed, or of another graph, is refused
 /// with an error wherever it is used.
@@ -21,38 +57,145 @@ use std::{fmt, mem};
 /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
 /// let mut graph = Graph::new(device.context())?;
 /// let first = graph.empty(&[])?;
-/// let second = graph.empty(&[first])?;
+/// let second = graph.empty(first)?;
 /// graph.remove(first)?;
-/// assert!(graph.empty(&[first]).is_err());
+/// assert!(graph.empty(first).is_err());
 /// assert!(graph.contains(second));
 /// # Ok::<(), cuhold_handles::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Node {
-    graph: u64,
-    index: u32,
-    generation: u32,
+pub struct Node(Key);
+
+impl Keyed for Node {
+    fn of(key: Key) -> Self {
+        Self(key)
+    }
+    fn key(self) -> Key {
+        self.0
+    }
+    const GONE: &'static str = "it was removed from the graph";
 }
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node {}", self.index)?;
-        if self.generation > 0 { write!(f, ".{}", self.generation) } else { Ok(()) }
+        write!(f, "node {:?}", self.0)
     }
 }
 
-/// A graph's nodes.
-#[derive(Debug)]
-pub(crate) struct Nodes<V> {
-    graph: u64,
-    places: Vec<Place<V>>,
-    /// The first place that is free.
-    free: Option<u32>,
-    len: usize,
+/// A graph inside of a node: a body of a conditional node, or the graph of a child node. A key like [`Node`], which leads
+/// nowhere once the node was removed. Handed to a function that adds a node in the place of predecessors, it says that the
+/// node goes in there, without any.
+///
+/// # Examples
+/// ```
+/// # use cuhold_graph::Graph;
+/// # use cuhold_handles::{Device, Driver};
+/// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+/// let mut graph = Graph::new(device.context())?;
+/// let condition = graph.condition(Some(1))?;
+/// let node = graph.if_then(&[], condition)?;
+/// let body = graph.body(node, 0)?;
+/// let first = graph.empty(body)?;
+/// let second = graph.empty(first)?;
+/// assert_eq!(graph.nodes_in(body)?, [first, second]);
+/// # Ok::<(), cuhold_handles::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Body(Key);
+
+impl Keyed for Body {
+    fn of(key: Key) -> Self {
+        Self(key)
+    }
+    fn key(self) -> Key {
+        self.0
+    }
+    const GONE: &'static str = "the node that it was inside of was removed, or changed";
 }
 
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "body {:?}", self.0)
+    }
+}
+
+/// Where a new node goes: behind a node, behind several that are all in one graph (`&[a, b]`), behind none (`&[]`: first in
+/// the graph itself), or first in a [`Body`].
+///
+/// Implemented for [`Node`], for references to arrays, slices and vectors of nodes, and for [`Body`].
+pub trait After {
+    /// That place.
+    #[doc(hidden)]
+    fn place(&self) -> Place<'_>;
+}
+
+/// Where a new node goes.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Place<'a> {
+    /// Behind this node.
+    One([Node; 1]),
+    /// Behind these, which are in one graph; without any, first in the graph itself.
+    All(&'a [Node]),
+    /// First in this one.
+    In(Body),
+}
+
+impl Place<'_> {
+    /// The nodes that it is behind.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        match self {
+            Self::One(node) => node,
+            Self::All(nodes) => nodes,
+            Self::In(_) => &[],
+        }
+    }
+}
+
+impl After for Node {
+    fn place(&self) -> Place<'_> {
+        Place::One([*self])
+    }
+}
+
+impl After for Body {
+    fn place(&self) -> Place<'_> {
+        Place::In(*self)
+    }
+}
+
+impl After for &[Node] {
+    fn place(&self) -> Place<'_> {
+        Place::All(self)
+    }
+}
+
+impl<const N: usize> After for &[Node; N] {
+    fn place(&self) -> Place<'_> {
+        Place::All(*self)
+    }
+}
+
+impl After for &Vec<Node> {
+    fn place(&self) -> Place<'_> {
+        Place::All(self)
+    }
+}
+
+/// What is kept of nodes, or of the graphs inside of them.
 #[derive(Debug)]
-enum Place<V> {
+pub(crate) struct Table<K, V> {
+    graph: u64,
+    slots: Vec<Slot<V>>,
+    /// The first slot that is free.
+    free: Option<u32>,
+    len: usize,
+    keys: PhantomData<fn() -> K>,
+}
+
+#[derive(Clone, Debug)]
+enum Slot<V> {
     Taken {
         generation: u32,
         value: V,
@@ -65,13 +208,13 @@ enum Place<V> {
     Worn,
 }
 
-impl<V> Nodes<V> {
-    /// No nodes, of the graph of this number.
+impl<K: Keyed, V> Table<K, V> {
+    /// Empty, of the graph of this number.
     pub(crate) fn new(graph: u64) -> Self {
-        Self { graph, places: Vec::new(), free: None, len: 0 }
+        Self { graph, slots: Vec::new(), free: None, len: 0, keys: PhantomData }
     }
 
-    /// The number of the graph.
+    /// The graph's number.
     pub(crate) fn graph(&self) -> u64 {
         self.graph
     }
@@ -81,88 +224,169 @@ impl<V> Nodes<V> {
         self.len
     }
 
-    /// Makes room for `more` nodes, so that as many `insert`s can't fail.
+    /// Makes room for `more`, so that as many `insert`s can't fail.
     pub(crate) fn reserve(&mut self, more: usize) -> Result<()> {
-        let fits =
-            self.places.len().checked_add(more).is_some_and(|len| u32::try_from(len).is_ok());
-        if fits && self.places.try_reserve(more).is_ok() {
+        let fits = self.slots.len().checked_add(more).is_some_and(|len| u32::try_from(len).is_ok());
+        if fits && self.slots.try_reserve(more).is_ok() {
             return Ok(());
         }
         Err(Error::state(format!("no room for {more} nodes beside {}", self.len)))
     }
 
-    /// Puts a node in, for which `reserve` made room.
-    pub(crate) fn insert(&mut self, value: V) -> Node {
+    /// Puts a value in, for which `reserve` made room.
+    pub(crate) fn insert(&mut self, value: V) -> K {
         self.len += 1;
         let graph = self.graph;
         if let Some(index) = self.free
-            && let Some(place) = self.places.get_mut(index as usize)
-            && let &mut Place::Free { generation, next } = place
+            && let Some(slot) = self.slots.get_mut(index as usize)
+            && let &mut Slot::Free { generation, next } = slot
         {
             self.free = next;
-            *place = Place::Taken { generation, value };
-            return Node { graph, index, generation };
+            *slot = Slot::Taken { generation, value };
+            return K::of(Key { graph, index, generation });
         }
         // `reserve` has seen that it fits.
-        let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-        self.places.push(Place::Taken { generation: 0, value });
-        Node { graph, index, generation: 0 }
+        let index = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        self.slots.push(Slot::Taken { generation: 0, value });
+        K::of(Key { graph, index, generation: 0 })
     }
 
-    /// The node's value.
+    /// The value.
     ///
     /// # Errors
-    /// A node of another graph, or one that was removed.
-    pub(crate) fn get(&self, node: Node) -> Result<&V> {
-        match self.places.get(node.index as usize) {
-            Some(Place::Taken { generation, value }) if self.is_own(node, *generation) => Ok(value),
-            _ => Err(self.unknown(node)),
+    /// A key of another graph, or of what was removed.
+    pub(crate) fn get(&self, key: K) -> Result<&V> {
+        match self.slots.get(key.key().index()) {
+            Some(Slot::Taken { generation, value }) if self.is_own(key, *generation) => Ok(value),
+            _ => Err(self.unknown(key)),
         }
     }
 
-    /// Takes a node out; its key leads nowhere from then on.
+    /// The value, to be changed.
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub(crate) fn remove(&mut self, node: Node) -> Result<V> {
-        self.get(node)?;
-        let (unknown, free) = (self.unknown(node), self.free);
-        let Some(place) = self.places.get_mut(node.index as usize) else { return Err(unknown) };
-        let (after, free) = match node.generation.checked_add(1) {
-            Some(generation) => (Place::Free { generation, next: free }, Some(node.index)),
-            None => (Place::Worn, free),
+    pub(crate) fn get_mut(&mut self, key: K) -> Result<&mut V> {
+        self.get(key)?;
+        let unknown = self.unknown_if(key);
+        match self.slots.get_mut(key.key().index()) {
+            Some(Slot::Taken { value, .. }) => Ok(value),
+            _ => Err(unknown()),
+        }
+    }
+
+    /// Takes a value out; its key leads nowhere from then on.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub(crate) fn remove(&mut self, key: K) -> Result<V> {
+        self.get(key)?;
+        let (unknown, free) = (self.unknown_if(key), self.free);
+        let Key { index, generation, .. } = key.key();
+        let Some(slot) = self.slots.get_mut(index as usize) else { return Err(unknown()) };
+        let (after, free) = match generation.checked_add(1) {
+            Some(generation) => (Slot::Free { generation, next: free }, Some(index)),
+            None => (Slot::Worn, free),
         };
-        match mem::replace(place, after) {
-            Place::Taken { value, .. } => {
+        match mem::replace(slot, after) {
+            Slot::Taken { value, .. } => {
                 self.free = free;
                 self.len -= 1;
                 Ok(value)
             }
-            Place::Free { .. } | Place::Worn => Err(unknown),
+            Slot::Free { .. } | Slot::Worn => Err(unknown()),
         }
     }
 
-    /// All nodes, in the order of their places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Node, &V)> {
-        self.places.iter().zip(0_u32..).filter_map(|(place, index)| match place {
-            Place::Taken { generation, value } => {
-                Some((Node { graph: self.graph, index, generation: *generation }, value))
+    /// All of them, in the order of their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+        self.slots.iter().zip(0_u32..).filter_map(|(slot, index)| match slot {
+            Slot::Taken { generation, value } => {
+                Some((K::of(Key { graph: self.graph, index, generation: *generation }), value))
             }
-            Place::Free { .. } | Place::Worn => None,
+            Slot::Free { .. } | Slot::Worn => None,
         })
     }
 
-    fn is_own(&self, node: Node, generation: u32) -> bool {
-        self.graph == node.graph && generation == node.generation
+    /// The key of what is in a place.
+    pub(crate) fn at(&self, index: usize) -> Option<K> {
+        match self.slots.get(index) {
+            Some(Slot::Taken { generation, .. }) => {
+                let index = u32::try_from(index).ok()?;
+                Some(K::of(Key { graph: self.graph, index, generation: *generation }))
+            }
+            _ => None,
+        }
+    }
+
+    /// A table of another graph with copies of these values, each in the place of its original; of those for which `copy` gives
+    /// nothing the place is free.
+    ///
+    /// # Errors
+    /// The first of `copy`.
+    pub(crate) fn try_copy<W>(
+        &self,
+        graph: u64,
+        mut copy: impl FnMut(&V) -> Result<Option<W>>,
+    ) -> Result<Table<K, W>> {
+        let mut copies = Table { graph, slots: Vec::new(), free: None, len: 0, keys: PhantomData };
+        copies.slots.reserve(self.slots.len());
+        for (slot, index) in self.slots.iter().zip(0_u32..) {
+            let next = match slot {
+                Slot::Taken { generation, value } => match copy(value)? {
+                    Some(value) => {
+                        copies.len += 1;
+                        copies.slots.push(Slot::Taken { generation: *generation, value });
+                        continue;
+                    }
+                    None => generation.checked_add(1),
+                },
+                Slot::Free { generation, .. } => Some(*generation),
+                Slot::Worn => None,
+            };
+            copies.slots.push(match next {
+                Some(generation) => Slot::Free { generation, next: copies.free.replace(index) },
+                None => Slot::Worn,
+            });
+        }
+        Ok(copies)
+    }
+
+    /// Changes every value.
+    pub(crate) fn for_each(&mut self, mut change: impl FnMut(&mut V)) {
+        for slot in &mut self.slots {
+            if let Slot::Taken { value, .. } = slot {
+                change(value);
+            }
+        }
+    }
+
+    /// The places in which nothing is.
+    pub(crate) fn free_places(&self) -> impl Iterator<Item = usize> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter(|(_, slot)| !matches!(slot, Slot::Taken { .. })).map(|(index, _)| index)
+    }
+
+    /// The key in this table for one of the table that this is a copy of.
+    pub(crate) fn own(&self, original: K) -> K {
+        K::of(Key { graph: self.graph, ..original.key() })
+    }
+
+    fn is_own(&self, key: K, generation: u32) -> bool {
+        self.graph == key.key().graph && generation == key.key().generation
     }
 
     #[cold]
-    fn unknown(&self, node: Node) -> Error {
-        Error::argument(if self.graph == node.graph {
-            format!("{node:?}: it was removed from the graph")
-        } else {
-            format!("{node:?}: it is of another graph")
-        })
+    fn unknown(&self, key: K) -> Error {
+        self.unknown_if(key)()
+    }
+
+    fn unknown_if(&self, key: K) -> impl FnOnce() -> Error + use<K, V> {
+        let is_own = self.graph == key.key().graph;
+        move || {
+            let why = if is_own { K::GONE } else { "it is of another graph" };
+            Error::argument(format!("{key:?}: {why}"))
+        }
     }
 }
 
@@ -174,12 +398,12 @@ mod tests {
 
     #[test]
     fn a_removed_node_is_not_found_even_where_its_place_is_taken_again() {
-        let mut nodes = Nodes::new(7);
+        let mut nodes = Table::<Node, _>::new(7);
         nodes.reserve(2).unwrap();
         let first = nodes.insert("first");
         assert_eq!(nodes.remove(first).unwrap(), "first");
         let second = nodes.insert("second");
-        assert_eq!(second.index, first.index);
+        assert_eq!(second.key().index, first.key().index);
         let error = nodes.get(first).unwrap_err().to_string();
         assert!(error.contains("node 0: it was removed from the graph"), "{error}");
         assert_eq!(nodes.get(second).unwrap(), &"second");
@@ -189,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_node_of_another_graph_is_not_found_and_the_error_says_so() {
-        let (mut one, mut other) = (Nodes::new(1), Nodes::new(2));
+        let (mut one, mut other) = (Table::<Node, _>::new(1), Table::<Node, _>::new(2));
         let node = one.insert(());
         other.insert(());
         let error = other.get(node).unwrap_err().to_string();
@@ -198,12 +422,12 @@ mod tests {
 
     #[test]
     fn a_place_whose_generations_are_used_up_is_not_taken_again() {
-        let mut nodes = Nodes::new(1);
-        nodes.places.push(Place::Free { generation: u32::MAX, next: None });
+        let mut nodes = Table::<Node, _>::new(1);
+        nodes.slots.push(Slot::Free { generation: u32::MAX, next: None });
         nodes.free = Some(0);
         let last = nodes.insert('a');
         nodes.remove(last).unwrap();
-        assert_eq!(nodes.insert('b').index, 1);
+        assert_eq!(nodes.insert('b').key().index, 1);
         assert!(nodes.get(last).is_err());
     }
 
@@ -221,7 +445,7 @@ mod tests {
     proptest! {
         #[test]
         fn keys_lead_to_what_was_inserted_until_it_is_removed(steps in prop::collection::vec(step(), 1..60)) {
-            let (mut nodes, mut model, mut given) = (Nodes::new(3), BTreeMap::new(), Vec::new());
+            let (mut nodes, mut model, mut given) = (Table::<Node, _>::new(3), BTreeMap::new(), Vec::new());
             for step in steps {
                 match step {
                     Step::Insert(value) => {

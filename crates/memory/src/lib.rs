@@ -36,6 +36,8 @@ mod transfer;
 mod virtual_memory;
 
 pub use allocation::Origin;
+#[doc(hidden)]
+pub use buffer::GridPlace;
 pub use buffer::{
     Advice, After, Buffer, BufferView, BufferViewMut, Grid, GridView, GridViewMut,
     discard_and_prefetch_batch, discard_batch, prefetch_batch,

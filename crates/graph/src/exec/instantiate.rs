@@ -160,6 +160,7 @@ impl Graph {
         options: ExecOptions,
         upload: Option<&Stream>,
     ) -> Result<GraphExec> {
+        self.check()?;
         options.check()?;
         let mut params =
             CUDA_GRAPH_INSTANTIATE_PARAMS { flags: options.flags(), ..Default::default() };
@@ -173,12 +174,12 @@ impl Graph {
             params.flags |= u64::from(flag.0);
             params.hUploadStream = stream.raw();
         }
-        let books = Box::new(Books::new(self.nodes.graph()));
+        let books = Box::new(Books::new(self.inner.nodes.graph()));
         let object =
             UserObject::new(self.driver(), books.kept.shared()).map_err(|refused| refused.error)?;
         let made = self.lend(&object, |this| {
             // Also where it fails: it may have been made all the same.
-            this.operands.copied();
+            this.inner.operands.copied();
             // SAFETY: the stream is borrowed.
             unsafe { this.raw.instantiate_with(&mut params) }
                 .map_err(|error| this.name_node(error, params.hErrNode_out))
@@ -228,7 +229,7 @@ impl Graph {
         if raw.is_null() || error.call().is_none() {
             return error;
         }
-        let mut nodes = self.nodes.iter();
+        let mut nodes = self.inner.nodes.iter();
         let text = match nodes.find(|(_, entry)| entry.raw == raw) {
             Some((node, entry)) => format!("it is about {node:?}, of the kind {:?}", entry.kind),
             None => "it is about a node of a graph inside of this one".to_owned(),

@@ -174,9 +174,9 @@ impl GraphExec {
     pub fn set_child(&mut self, graph: &Graph, node: Node, child: &mut Graph) -> Result<()> {
         self.driver().check_same(child.driver(), "child")?;
         // Also where it fails: it may have been copied all the same.
-        child.operands.copied();
+        child.inner.operands.copied();
         // That the driver takes over what the child keeps is documented, and was asked of none yet.
-        let held = child.operands.held();
+        let held = child.inner.operands.held();
         let call = Call::cuGraphExecChildGraphNodeSetParams;
         let change = Change::of((graph, node), NodeKind::Child, call);
         self.change(&change, held, |calls, exec, node| {
@@ -239,7 +239,7 @@ impl GraphExec {
     fn switchable(&self, graph: &Graph, node: Node) -> Result<CUgraphNode> {
         let (raw, kind) = self.look_up(graph, node)?;
         match kind {
-            NodeKind::Kernel => Ok(raw),
+            NodeKind::Kernel | NodeKind::Copy | NodeKind::Fill => Ok(raw),
             kind => Err(Error::argument(format!(
                 "{node:?}: it is of the kind {kind:?}; only kernels, copies and fills can be left out"
             ))),
@@ -249,10 +249,10 @@ impl GraphExec {
     /// The node behind a key, and what it does.
     fn look_up(&self, graph: &Graph, node: Node) -> Result<(CUgraphNode, NodeKind)> {
         self.driver().check_same(graph.driver(), "graph")?;
-        if graph.nodes.graph() != self.books.graph {
+        if graph.inner.nodes.graph() != self.books.graph {
             return Err(Error::argument("graph: the executable was made from another one"));
         }
-        let entry = graph.nodes.get(node)?;
+        let entry = graph.inner.usable(node)?;
         Ok((entry.raw, entry.kind))
     }
 

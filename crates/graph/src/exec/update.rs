@@ -166,10 +166,11 @@ impl GraphExec {
     /// ```
     #[doc(alias = "cuGraphExecUpdate")]
     pub fn update(&mut self, graph: &mut Graph) -> Result<(), UpdateRefused> {
+        graph.check()?;
         self.driver().check_same(graph.driver(), "graph")?;
         self.look()?;
         // Also where it fails: the executable may have been changed all the same.
-        graph.operands.copied();
+        graph.inner.operands.copied();
         let mut told = CUgraphExecUpdateResultInfo {
             result: CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS,
             errorNode: CUgraphNode::NULL,
@@ -212,7 +213,7 @@ fn refused(error: Error, told: CUgraphExecUpdateResultInfo, graph: &Graph) -> Up
         UpdateReason::of(told.result).filter(|_| error.is(CUresult::GRAPH_EXEC_UPDATE_FAILURE));
     let Some(reason) = reason else { return UpdateRefused::of(error) };
     let find = |raw: CUgraphNode| {
-        let mut nodes = graph.nodes.iter().filter(|_| !raw.is_null());
+        let mut nodes = graph.inner.nodes.iter().filter(|_| !raw.is_null());
         nodes.find(|(_, entry)| entry.raw == raw).map(|(node, _)| node)
     };
     let (node, from) = (find(told.errorNode), find(told.errorFromNode));

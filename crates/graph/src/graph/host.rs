@@ -6,7 +6,10 @@
 #![expect(unsafe_code, reason = "a closure travels through the driver as a raw pointer")]
 
 use super::{Graph, NodeKind};
-use crate::{keep::Operand, node::Node};
+use crate::{
+    keep::Operand,
+    node::{After, Node},
+};
 use cuhold_handles::{
     CudaWarning, Driver, Object, ObjectKind, Result, callback,
     driver_sys::ffi::{CUDA_HOST_NODE_PARAMS, c_void},
@@ -41,24 +44,6 @@ impl<F: Fn() + Send + Sync + 'static> HostFunction<F> {
     }
 }
 
-/// What a node is given that calls a function, and what keeps the function.
-pub(crate) fn host_params<F: Fn() + Send + Sync + 'static>(
-    driver: &Driver,
-    function: F,
-) -> (CUDA_HOST_NODE_PARAMS, Operand) {
-    let function = Arc::new(HostFunction {
-        function,
-        driver: driver.clone(),
-        inlet: driver.reclaim().inlet(),
-        id: driver.next_id(),
-    });
-    let params = CUDA_HOST_NODE_PARAMS {
-        fn_: Some(HostFunction::<F>::run),
-        userData: Arc::as_ptr(&function).cast_mut().cast(),
-    };
-    (params, Operand::Function(function))
-}
-
 impl Graph {
     /// Adds a node that calls a function on the host. Executables that are made from the graph call the same one, and may do
     /// so at the same time. A panic in it is reported, and the launch goes on.
@@ -83,16 +68,67 @@ impl Graph {
     #[doc(alias = "cuGraphAddHostNode")]
     pub fn host<F: Fn() + Send + Sync + 'static>(
         &mut self,
-        after: &[Node],
+        after: impl After,
         function: F,
     ) -> Result<Node> {
         let (params, operand) = host_params(self.driver(), function);
-        self.add(NodeKind::Host, after, [operand], |calls, graph, after, raw| {
+        self.add(NodeKind::Host, after.place(), [operand], |calls, to, raw| {
+            let (after, count) = (to.after.as_ptr(), to.after.len());
             // SAFETY: *pointers*: live locals, and live nodes of the number; *handles*: this value's graph. *Calls back*: the
             // function is kept as long as anything can call it, and doesn't unwind.
-            unsafe {
-                calls.cuGraphAddHostNode(raw, graph, after.as_ptr(), after.len(), &raw const params)
-            }
+            unsafe { calls.cuGraphAddHostNode(raw, to.graph, after, count, &raw const params) }
         })
     }
+
+    /// Lets a node call another function. Executables that were made before go on with the former one.
+    ///
+    /// Calls `cuGraphHostNodeSetParams`; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// A node of another graph, one that was removed, or one that calls no function; the calls' failures, after which both
+    /// functions are kept.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_graph::Graph;
+    /// # use cuhold_handles::{Device, Driver};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// let mut graph = Graph::new(device.context())?;
+    /// let node = graph.host(&[], || println!("once"))?;
+    /// graph.set_host(node, || println!("now"))?;
+    /// # Ok::<(), cuhold_handles::Error>(())
+    /// ```
+    #[doc(alias = "cuGraphHostNodeSetParams")]
+    pub fn set_host<F: Fn() + Send + Sync + 'static>(
+        &mut self,
+        node: Node,
+        function: F,
+    ) -> Result<()> {
+        let (params, operand) = host_params(self.driver(), function);
+        self.change_with(node, NodeKind::Host, 1, |calls, raw, context| {
+            let params = &raw const params;
+            // SAFETY: *pointers*: a live local; *handles*: a live node. *Calls back*: as above.
+            let set = unsafe { calls.cuGraphHostNodeSetParams(raw, params) };
+            (set.map_err(|failure| context.driver().error(failure)), [operand])
+        })
+    }
+}
+
+/// What a node is given that calls a function, and what keeps the function.
+pub(crate) fn host_params<F: Fn() + Send + Sync + 'static>(
+    driver: &Driver,
+    function: F,
+) -> (CUDA_HOST_NODE_PARAMS, Operand) {
+    let function = Arc::new(HostFunction {
+        function,
+        driver: driver.clone(),
+        inlet: driver.reclaim().inlet(),
+        id: driver.next_id(),
+    });
+    let params = CUDA_HOST_NODE_PARAMS {
+        fn_: Some(HostFunction::<F>::run),
+        userData: Arc::as_ptr(&function).cast_mut().cast(),
+    };
+    (params, Operand::Function(function))
 }

@@ -2,66 +2,70 @@
 //!
 //! ```text
 //!   Graph ─┬─ the driver's graph          ends first
-//!          ├─ nodes: key ─► raw node, kind, what it uses
+//!          ├─ nodes: key ─► raw node, kind, the graph that it is in, what it uses
+//!          ├─ levels: the graph itself, and those inside of nodes that are known
+//!          ├─ order: which node runs after which
 //!          └─ operands: chunks of what the nodes use; the driver's graph holds them, too
 //! ```
 //!
 //! Every call is checked before the driver is asked, since the driver ends the process where it is handed a node that was
-//! removed, or a graph as its own child (measured).
+//! removed, or a graph as its own child (measured). Where a call that changes nodes or edges fails, the driver is asked what
+//! there is now: a call may have been carried out although it said that it failed.
+//!
+//! `add.rs`: how a node is added or changed. `remove.rs`, `read.rs`, `copies.rs`: the rest of a node's life. One file for each
+//! kind of node, named after it.
 //!
 //! Source: CUDA Driver API 13.x, "Graph Management".
 
-#![expect(unsafe_code, reason = "calls the driver's graph functions")]
+#![expect(unsafe_code, reason = "reads lists that the driver told")]
 
+mod add;
+mod allocate;
+mod batch;
 mod child;
+mod conditional;
+mod copies;
+mod copy;
 mod edges;
+mod entry;
 mod event;
+mod fill;
 mod host;
 mod kernel;
+mod params;
+mod read;
+mod remove;
+mod semaphore;
 
+pub use allocate::{AllocateOptions, GraphAllocation};
+pub use batch::{BatchOperation, Word};
+pub use conditional::Condition;
+pub use copy::{CopyEnd, CopySource, CopyTarget, HasEnd};
+pub use edges::{Edge, EdgeKind};
+pub use entry::{ConditionalKind, NodeKind};
+pub use params::NodeParams;
+
+pub(crate) use entry::{Detail, Entry, Inside, Kinds, Level};
 pub(crate) use host::host_params;
 
 use crate::{
-    keep::{Attached, Operand, Operands},
-    node::{Node, Nodes},
+    keep::Operands,
+    node::{Body, Keyed as _, Node, Table},
+    order::Order,
 };
 use cuhold_handles::{
-    self as handles, Closed, Context, Driver, Refused, Result,
-    driver_sys::{Calls, Failure, ffi::*},
+    self as handles, Closed, Context, Driver, Error, Refused, Result, driver_sys::ffi::*,
 };
-use std::fmt;
-
-/// What a node does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum NodeKind {
-    /// Nothing: it is there for its edges.
-    Empty,
-    /// Runs a kernel.
-    Kernel,
-    /// Calls a function on the host.
-    Host,
-    /// Records an event.
-    Record,
-    /// Waits for an event.
-    Wait,
-    /// Runs a graph.
-    Child,
-}
-
-/// A node as the graph keeps it.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) raw: CUgraphNode,
-    pub(crate) kind: NodeKind,
-    attached: Attached,
-}
+use std::{fmt, slice};
 
 /// A CUDA graph: a definition of work, which [`instantiate`](Self::instantiate) makes executable.
 ///
-/// Each function that adds a node takes the nodes after which it runs. What a node uses, such as memory and events, is kept
-/// alive by the graph, by its copies and executables, and by their launches that are under way, whatever becomes of the
-/// values that were handed in.
+/// Each function that adds a node says where: behind other nodes, or first in the graph or in one [inside](Body) of it. What
+/// a node uses, such as memory and events, is kept alive by the graph, by its copies and executables, and by their launches
+/// that are under way, whatever becomes of the values that were handed in.
+///
+/// Cycles, nodes of other graphs, nodes that were removed, and nodes that a conditional body can't hold are refused with the
+/// reason before the driver is asked.
 ///
 /// It can go to another thread, but isn't `Sync`: CUDA promises nothing for two calls on one graph at once.
 ///
@@ -75,17 +79,77 @@ pub(crate) struct Entry {
 /// let device = Device::with_driver(&driver, 0)?;
 /// let mut graph = Graph::new(device.context())?;
 /// let hello = graph.host(&[], || println!("hello"))?;
-/// let world = graph.host(&[hello], || println!("world"))?;
+/// let world = graph.host(hello, || println!("world"))?;
 /// assert_eq!(graph.predecessors(world)?, [hello]);
 /// # Ok::<(), cuhold_handles::Error>(())
 /// ```
 pub struct Graph {
     pub(crate) raw: handles::Graph,
-    pub(crate) nodes: Nodes<Entry>,
-    // After the graph, whose references to them its end gives back.
-    pub(crate) operands: Box<Operands>,
+    // After the graph, whose references to the operands its end gives back.
+    pub(crate) inner: Box<Inner>,
+}
+
+/// What a graph knows beside the driver's handle.
+pub(crate) struct Inner {
+    pub(crate) nodes: Table<Node, Entry>,
+    levels: Table<Body, Level>,
+    /// The graph itself.
+    root: Body,
+    order: Order,
+    pub(crate) operands: Operands,
+    /// Conditions that were made, and whether a node uses each.
+    conditions: Vec<(CUgraphConditionalHandle, Option<Node>)>,
+    /// The number of the graph that this is a copy of.
+    origin: Option<u64>,
+    /// Why the driver can't be asked any more.
+    poison: Option<&'static str>,
+    /// Whether a call failed so that it isn't known which edges there are.
+    edges_are_doubtful: bool,
     /// Raw nodes on their way to a call.
     scratch: Vec<CUgraphNode>,
+}
+
+impl Inner {
+    fn new(id: u64, raw: CUgraph) -> Result<Self> {
+        let mut levels = Table::new(id);
+        levels.reserve(1)?;
+        let root = levels.insert(Level { raw, is_in_body: false, is_in_child: false });
+        Ok(Self {
+            nodes: Table::new(id),
+            levels,
+            root,
+            order: Order::default(),
+            operands: Operands::default(),
+            conditions: Vec::new(),
+            origin: None,
+            poison: None,
+            edges_are_doubtful: false,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// A node that the driver may be handed.
+    pub(crate) fn usable(&self, node: Node) -> Result<&Entry> {
+        let entry = self.nodes.get(node)?;
+        if entry.is_doubtful() {
+            return Err(Error::state(format!(
+                "{node:?}: its removal failed, and whether it is there couldn't be asked"
+            )));
+        }
+        Ok(entry)
+    }
+
+    /// The kinds of all nodes, those inside of nodes included.
+    pub(crate) fn kinds(&self) -> Kinds {
+        let mut kinds = Kinds::default();
+        for (_, entry) in self.nodes.iter() {
+            kinds.insert(entry.kind);
+            if let Inside::Child { kinds: inside, .. } = entry.inside() {
+                kinds.extend(*inside);
+            }
+        }
+        kinds
+    }
 }
 
 impl Graph {
@@ -95,98 +159,29 @@ impl Graph {
     ///
     /// # Errors
     /// The call's failure.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_graph::Graph;
+    /// # use cuhold_handles::{Device, Driver};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// let graph = Graph::new(device.context())?;
+    /// assert!(graph.is_empty());
+    /// # Ok::<(), cuhold_handles::Error>(())
+    /// ```
     #[doc(alias = "cuGraphCreate")]
     pub fn new(context: &Context) -> Result<Self> {
         let raw = handles::Graph::new(context)?;
-        let nodes = Nodes::new(context.driver().next_id());
-        Ok(Self { raw, nodes, operands: Box::default(), scratch: Vec::new() })
+        let inner = Inner::new(context.driver().next_id(), raw.as_raw())?;
+        Ok(Self { raw, inner: Box::new(inner) })
     }
 
-    /// Adds a node that does nothing, for edges to meet in.
-    ///
-    /// Calls `cuGraphAddEmptyNode`.
-    ///
-    /// # Errors
-    /// A node of another graph, or one that was removed; the call's failure, after which nothing was added.
-    #[doc(alias = "cuGraphAddEmptyNode")]
-    pub fn empty(&mut self, after: &[Node]) -> Result<Node> {
-        self.add(NodeKind::Empty, after, [], |calls, graph, after, raw| {
-            // SAFETY: *pointers*: a live local, and live nodes of the number; *handles*: this value's graph.
-            unsafe { calls.cuGraphAddEmptyNode(raw, graph, after.as_ptr(), after.len()) }
-        })
-    }
-
-    /// Adds a node by a call, which is handed the graph, the raw nodes in front of it, and where the new one goes.
-    fn add<const N: usize>(
-        &mut self,
-        kind: NodeKind,
-        after: &[Node],
-        operands: [Operand; N],
-        make: impl FnOnce(Calls<'_>, CUgraph, &[CUgraphNode], &mut CUgraphNode) -> Result<(), Failure>,
-    ) -> Result<Node> {
-        self.add_with(kind, after, N, |this, calls| {
-            let mut raw = CUgraphNode::NULL;
-            let made = make(calls, this.raw.as_raw(), &this.scratch, &mut raw);
-            (made.map(|()| raw).map_err(|failure| this.driver().error(failure)), operands)
-        })
-    }
-
-    /// Adds a node that uses `count` values: prepare, call, commit.
-    fn add_with<I: IntoIterator<Item = Operand>>(
-        &mut self,
-        kind: NodeKind,
-        after: &[Node],
-        count: usize,
-        make: impl FnOnce(&Self, Calls<'_>) -> (Result<CUgraphNode>, I),
-    ) -> Result<Node> {
-        self.look_up(after)?;
-        self.nodes.reserve(1)?;
-        let reserved = self.operands.prepare(&mut self.raw, count)?;
-        let (made, operands) = make(self, self.driver().callable()?);
-        // Also where the call failed: a node that was added all the same could run with the graph.
-        let may_be_there = made.as_ref().err().is_none_or(|error| !error.is(CUresult::MISSING));
-        let attached = match may_be_there {
-            true => self.operands.commit(reserved, operands),
-            false => Attached::default(),
-        };
-        Ok(self.nodes.insert(Entry { raw: made?, kind, attached }))
-    }
-
-    /// Looks up nodes, for a call that takes them.
-    fn look_up(&mut self, nodes: &[Node]) -> Result<()> {
-        self.scratch.clear();
-        for node in nodes {
-            let raw = self.nodes.get(*node)?.raw;
-            self.scratch.push(raw);
-        }
-        Ok(())
-    }
-
-    /// Removes a node with its edges. What it uses is let go of, unless a copy or an executable was made from the graph
-    /// since it was added: those may use it still.
-    ///
-    /// Calls `cuGraphDestroyNode`.
-    ///
-    /// # Errors
-    /// A node of another graph, or one that was removed; the call's failure, after which the node is as it was.
-    #[doc(alias = "cuGraphDestroyNode")]
-    pub fn remove(&mut self, node: Node) -> Result<()> {
-        let raw = self.nodes.get(node)?.raw;
-        let driver = self.driver();
-        // SAFETY: *handles*: a live node of this value's graph, which is forgotten below.
-        unsafe { driver.callable()?.cuGraphDestroyNode(raw) }
-            .map_err(|failure| driver.error(failure))?;
-        let entry = self.nodes.remove(node)?;
-        self.operands.release(entry.attached);
-        Ok(())
-    }
-
-    /// How many nodes it has.
+    /// How many nodes are known, those inside of nodes included.
     ///
     /// Calls nothing.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.inner.nodes.len()
     }
 
     /// Whether it has no nodes.
@@ -202,7 +197,7 @@ impl Graph {
     /// Calls nothing.
     #[must_use]
     pub fn contains(&self, node: Node) -> bool {
-        self.nodes.get(node).is_ok()
+        self.inner.nodes.get(node).is_ok()
     }
 
     /// What a node does.
@@ -212,14 +207,84 @@ impl Graph {
     /// # Errors
     /// A node of another graph, or one that was removed.
     pub fn kind(&self, node: Node) -> Result<NodeKind> {
-        Ok(self.nodes.get(node)?.kind)
+        Ok(self.inner.nodes.get(node)?.kind)
     }
 
-    /// All nodes, in no order that means anything.
+    /// The graph inside of which a node is; `None` if it is in the graph itself.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// A node of another graph, or one that was removed.
+    pub fn containing(&self, node: Node) -> Result<Option<Body>> {
+        let level = self.inner.nodes.get(node)?.level;
+        Ok((level != self.inner.root).then_some(level))
+    }
+
+    /// The nodes of the graph itself, in no order that means anything; those inside of its nodes are
+    /// [`nodes_in`](Self::nodes_in) those.
     ///
     /// Calls nothing.
     pub fn nodes(&self) -> impl Iterator<Item = Node> {
-        self.nodes.iter().map(|(node, _)| node)
+        self.inner.nodes_of(self.inner.root)
+    }
+
+    /// The nodes of a graph inside of a node, in no order that means anything.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// A body of another graph, or one whose node was removed.
+    pub fn nodes_in(&self, body: Body) -> Result<Vec<Node>> {
+        self.inner.levels.get(body)?;
+        Ok(self.inner.nodes_of(body).collect())
+    }
+
+    /// The nodes of the graph itself that run after no other.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// As [`predecessors`](Self::predecessors).
+    pub fn roots(&self) -> Result<Vec<Node>> {
+        self.inner.edges_are_known()?;
+        let roots = self.nodes().filter(|node| self.inner.order.is_root(node.key().index()));
+        Ok(roots.collect())
+    }
+
+    /// Names a node, for [pictures](Self::to_svg).
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// A node of another graph, or one that was removed.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_graph::Graph;
+    /// # use cuhold_handles::{Device, Driver};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// let mut graph = Graph::new(device.context())?;
+    /// let node = graph.empty(&[])?;
+    /// graph.set_label(node, "everything begins here")?;
+    /// assert_eq!(graph.label(node)?, Some("everything begins here"));
+    /// # Ok::<(), cuhold_handles::Error>(())
+    /// ```
+    pub fn set_label(&mut self, node: Node, label: impl Into<String>) -> Result<()> {
+        let entry = self.inner.nodes.get_mut(node)?;
+        entry.detail_mut().label = Some(label.into().into_boxed_str());
+        Ok(())
+    }
+
+    /// A node's name, if it was given one.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// A node of another graph, or one that was removed.
+    pub fn label(&self, node: Node) -> Result<Option<&str>> {
+        let detail = self.inner.nodes.get(node)?.detail.as_ref();
+        Ok(detail.and_then(|detail| detail.label.as_deref()))
     }
 
     /// The context that its work is for.
@@ -247,6 +312,24 @@ impl Graph {
         self.raw.as_raw()
     }
 
+    /// The driver's handle of a node, which stays the graph's.
+    ///
+    /// Calls nothing.
+    ///
+    /// # Errors
+    /// A node of another graph, or one that was removed.
+    pub fn raw_node(&self, node: Node) -> Result<CUgraphNode> {
+        Ok(self.inner.usable(node)?.raw)
+    }
+
+    /// Refuses a graph that the driver can't be asked about any more.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.inner.poison {
+            Some(why) => Err(Error::state(why)),
+            None => Ok(()),
+        }
+    }
+
     /// Ends the graph here and now. Executables that were made from it go on.
     ///
     /// Calls `cuGraphDestroy` and `cuUserObjectRelease`.
@@ -255,20 +338,34 @@ impl Graph {
     /// [`Refused`], with the graph where the driver wasn't asked.
     #[doc(alias = "cuGraphDestroy")]
     pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
-        let Self { raw, nodes, operands, scratch } = self;
+        let Self { raw, inner } = self;
         raw.close().map_err(|Refused { error, value, .. }| {
-            Refused::new(error, value.map(|raw| Self { raw, nodes, operands, scratch }))
+            Refused::new(error, value.map(|raw| Self { raw, inner }))
         })
     }
 }
 
+/// A list that the driver told.
+///
+/// # Safety
+/// There are so many there as long as the list is used, or `first` is null.
+unsafe fn list<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    if first.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { slice::from_raw_parts(first, count) }
+}
+
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Graph").field("raw", &self.raw).field("nodes", &self.nodes.len()).finish()
+        let nodes = self.inner.nodes.len();
+        f.debug_struct("Graph").field("raw", &self.raw).field("nodes", &nodes).finish()
     }
 }
 
 const _: () = {
     const fn sent<T: Send>() {}
     sent::<Graph>();
+    assert!(size_of::<Result<Graph>>() <= 64);
 };

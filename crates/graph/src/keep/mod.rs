@@ -18,7 +18,10 @@ mod places;
 
 pub(crate) use places::{Attached, Reserved};
 
-use cuhold_handles::{Event, Graph, KeepAlive, Kernel, Result, UserObject};
+use cuhold_handles::{
+    CudaWarning, Driver, Event, ExternalSemaphore, Graph, KeepAlive, Kernel, Object, ObjectKind,
+    Result, UserObject, foreign,
+};
 use parking_lot::Mutex;
 use places::{CHUNK, Places};
 use std::{any::Any, fmt, sync::Arc};
@@ -28,8 +31,11 @@ use std::{any::Any, fmt, sync::Arc};
 pub(crate) enum Operand {
     /// Memory, or whatever else a user's argument keeps.
     Value(KeepAlive),
+    /// Memory of the host that copies read or write.
+    Host(Box<dyn Any + Send>),
     Kernel(Kernel),
     Event(Event),
+    Semaphore(Arc<ExternalSemaphore>),
     /// What a host function calls.
     Function(Arc<dyn Any + Send + Sync>),
 }
@@ -38,27 +44,49 @@ impl fmt::Debug for Operand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Value(_) => "value",
+            Self::Host(_) => "host memory",
             Self::Kernel(_) => "kernel",
             Self::Event(_) => "event",
+            Self::Semaphore(_) => "external semaphore",
             Self::Function(_) => "function",
         })
     }
 }
 
+/// Drops what a node used. It may be the user's, and panic.
+fn let_go(operand: Operand, driver: &Driver) {
+    if let Err(caught) = foreign::drop_caught(operand) {
+        let owner = Object::nameless(ObjectKind::Owner);
+        driver.warn(CudaWarning::panicked(owner, caught.payload()));
+    }
+}
+
 /// Places that share a user object. Shared by it and by the graph, which alone stores and takes.
-struct Chunk(Mutex<Vec<Option<Operand>>>);
+struct Chunk {
+    places: Mutex<Vec<Option<Operand>>>,
+    driver: Driver,
+}
 
 impl Chunk {
-    fn new() -> Arc<Self> {
+    fn new(driver: &Driver) -> Arc<Self> {
         let mut places = Vec::new();
         places.resize_with(CHUNK, || None);
-        Arc::new(Self(Mutex::new(places)))
+        Arc::new(Self { places: Mutex::new(places), driver: driver.clone() })
     }
 
     fn replace(&self, place: usize, operand: Option<Operand>) -> Option<Operand> {
-        match self.0.lock().get_mut(place) {
+        match self.places.lock().get_mut(place) {
             Some(held) => std::mem::replace(held, operand),
             None => operand,
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // One by one: of two that panic in one vector's drop the second would end the process.
+        for operand in std::mem::take(self.places.get_mut()).into_iter().flatten() {
+            let_go(operand, &self.driver);
         }
     }
 }
@@ -90,7 +118,7 @@ impl Operands {
 
     #[cold]
     fn add_chunk(&mut self, graph: &mut Graph) -> Result<()> {
-        let chunk = Chunk::new();
+        let chunk = Chunk::new(graph.driver());
         // Before the calls, so that nothing can fail after them.
         self.places.reserve_chunk()?;
         self.chunks.reserve(1);
@@ -126,12 +154,14 @@ impl Operands {
     }
 
     /// Lets go of what a removed or changed node used, unless copies may use it still.
-    pub(crate) fn release(&mut self, attached: Attached) {
+    pub(crate) fn release(&mut self, attached: Attached, driver: &Driver) {
         let Self { chunks, places } = self;
         places.give_back(attached, |place| {
             let (chunk, place) = (place / CHUNK, place % CHUNK);
-            // Dropped by the caller of this closure, with nothing locked.
-            chunks.get(chunk).and_then(|anchored| anchored.chunk.replace(place, None))
+            let held = chunks.get(chunk).and_then(|anchored| anchored.chunk.replace(place, None));
+            if let Some(operand) = held {
+                let_go(operand, driver);
+            }
         });
     }
 

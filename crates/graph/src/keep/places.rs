@@ -108,12 +108,8 @@ impl Places {
         enough.then_some(attached)
     }
 
-    /// Frees the places of a node, unless a copy may have what they hold. `empty` takes what is there.
-    pub(super) fn give_back<T>(
-        &mut self,
-        attached: Attached,
-        mut empty: impl FnMut(usize) -> Option<T>,
-    ) {
+    /// Frees the places of a node, unless a copy may have what they hold. `empty` lets go of what is there.
+    pub(super) fn give_back(&mut self, attached: Attached, mut empty: impl FnMut(usize)) {
         if attached.made < self.copies {
             return;
         }
@@ -122,7 +118,7 @@ impl Places {
             let next = std::mem::replace(link, self.free);
             self.free = place;
             self.count += 1;
-            drop(empty(place as usize));
+            empty(place as usize);
             place = next;
         }
     }
@@ -161,7 +157,9 @@ mod tests {
 
         fn release(&mut self, attached: Attached) {
             let Self { places, values } = self;
-            places.give_back(attached, |place| values.remove(&place));
+            places.give_back(attached, |place| {
+                values.remove(&place);
+            });
         }
 
         fn sorted(&self) -> Vec<u32> {

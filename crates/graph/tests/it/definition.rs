@@ -4,7 +4,7 @@
 
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
-    Graph, NodeKind,
+    Edge, Graph, NodeKind,
     handles::{ErrorKind, LaunchConfig, WarningKind},
 };
 use cuhold_memory::{Buffer, Pool};
@@ -147,7 +147,7 @@ fn edges_are_read_back_as_they_were_made() {
         assert_eq!(graph.successors(a).unwrap(), [c]);
         graph.remove_edge(a, c).unwrap();
         assert_eq!(graph.predecessors(c).unwrap(), [b]);
-        graph.add_edges(&[(a, b), (a, c)]).unwrap();
+        graph.add_edges(&[Edge::new(a, b), Edge::new(a, c)]).unwrap();
         assert_eq!(graph.successors(a).unwrap(), [b, c]);
         graph.remove(b).unwrap();
         assert_eq!(graph.predecessors(c).unwrap(), [a]);

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use cuhold_handles::{Driver, KeepAlive, KernelArg, Result};
 
 macro_rules! arguments {
-    ($($argument:ty $(: $keep:ident)?),+ $(,)?) => { $(
+    ($($argument:ty),+ $(,)?) => { $(
         // SAFETY: a pointer parameter is a 64-bit address.
         unsafe impl<T: Pod> KernelArg for $argument {
             type Repr = u64;
@@ -18,16 +18,16 @@ macro_rules! arguments {
                 Ok(self.device_ptr())
             }
 
-            $(fn keep(&self) -> Option<KeepAlive> {
-                Some(Buffer::$keep(self))
-            })?
+            fn keep(&self) -> Option<KeepAlive> {
+                self.kept()
+            }
         }
     )+ };
 }
 
 arguments! {
-    &Buffer<T>: keep,
-    &mut Buffer<T>: keep,
+    &Buffer<T>,
+    &mut Buffer<T>,
     BufferView<'_, T>,
     &BufferView<'_, T>,
     BufferViewMut<'_, T>,

@@ -10,7 +10,7 @@
 
 #![expect(unsafe_code, reason = "copies of memory that a `Pending` owns")]
 
-use super::{BufferView, BufferViewMut};
+use super::{BufferView, BufferViewMut, keep::Shareable};
 use crate::{
     host::{HostSource, HostTarget},
     layout,
@@ -19,7 +19,7 @@ use crate::{
     transfer::{self, BoxSpan, Span, StagingOptions, blocking, boxed},
 };
 use bytemuck::Pod;
-use cuhold_handles::{Driver, Error, Refused, Result, Stream};
+use cuhold_handles::{Driver, Error, KeepAlive, Refused, Result, Stream};
 use std::{fmt, marker::PhantomData};
 
 /// How a box of elements lies in linear memory, in elements.
@@ -131,6 +131,7 @@ impl Grid {
             home: span.home,
             ptr: span.ptr,
             is_host: span.is_host,
+            memory: span.memory,
             width_bytes: layout::known_bytes::<T>(width),
             height,
             depth,
@@ -139,6 +140,23 @@ impl Grid {
         };
         (!self.is_empty() && size_of::<T>() > 0).then_some(place)
     }
+}
+
+/// A box of device memory as CUDA describes it, in bytes. None of its sizes is 0.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "made by the crate for graphs")]
+pub struct GridPlace {
+    /// Where its first byte is.
+    pub ptr: u64,
+    /// Whether that is memory of the host, which isn't called a device's.
+    pub is_host: bool,
+    /// The width in bytes, rows, slices.
+    pub size: [usize; 3],
+    /// From one row to the next.
+    pub pitch_bytes: usize,
+    /// From one slice to the next, in rows.
+    pub slice_rows: usize,
 }
 
 /// A box within a [`Buffer`](crate::Buffer), for reading.
@@ -240,6 +258,37 @@ macro_rules! common {
             #[must_use]
             pub fn driver(&self) -> &'a Driver {
                 self.span.home.driver()
+            }
+
+            /// Keeps the buffer's memory alive, as [`Buffer::keep`](crate::Buffer::keep) does.
+            ///
+            /// Calls nothing.
+            #[must_use]
+            pub fn keep(&self) -> Option<KeepAlive> {
+                self.span.memory.map(Shareable::keep)
+            }
+
+            /// Where it is in memory, for other crates of this library; `None` where there is nothing.
+            #[doc(hidden)]
+            #[must_use]
+            pub fn grid_place(&self) -> Option<GridPlace> {
+                let BoxSpan {
+                    ptr,
+                    is_host,
+                    width_bytes,
+                    height,
+                    depth,
+                    pitch_bytes,
+                    slice_rows,
+                    ..
+                } = self.place()?;
+                Some(GridPlace {
+                    ptr,
+                    is_host,
+                    size: [width_bytes, height, depth],
+                    pitch_bytes,
+                    slice_rows,
+                })
             }
 
             fn place(&self) -> Option<BoxSpan<'a>> {

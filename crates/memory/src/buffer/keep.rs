@@ -10,8 +10,11 @@ use crate::allocation::{self, Allocation};
 use bytemuck::Pod;
 use cuhold_handles::{KeepAlive, Stream};
 use std::{
-    ptr,
-    sync::{Arc, OnceLock, atomic::Ordering},
+    fmt, ptr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicPtr, Ordering},
+    },
 };
 
 /// What a buffer and those who keep its memory share. Whoever lets go of it last frees the memory.
@@ -46,6 +49,39 @@ impl Drop for Shared {
     }
 }
 
+/// Where a buffer's block is, or will be: what a view of the buffer needs to keep its memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Shareable<'a>(&'a AtomicPtr<Shared>);
+
+impl Shareable<'_> {
+    pub(crate) fn keep(self) -> KeepAlive {
+        let mut shared = self.0.load(Ordering::Acquire);
+        if shared.is_null() {
+            let new = Arc::into_raw(Arc::<Shared>::default()).cast_mut();
+            let set =
+                self.0.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
+            shared = match set {
+                Ok(_) => new,
+                Err(first) => {
+                    // SAFETY: made above, and given to nobody.
+                    drop(unsafe { Arc::from_raw(new) });
+                    first
+                }
+            };
+        }
+        // SAFETY: not null: by the invariant of `shared` a reference that the buffer holds, as long as it is borrowed.
+        unsafe { Arc::increment_strong_count(shared) };
+        // SAFETY: the reference counted above.
+        KeepAlive::new(unsafe { Arc::from_raw(shared.cast_const()) })
+    }
+}
+
+impl fmt::Debug for Shareable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shareable").finish_non_exhaustive()
+    }
+}
+
 impl<T: Pod> Buffer<T> {
     /// Keeps the memory alive beyond the buffer: it is freed, on the buffer's last home stream, when the buffer and
     /// everything that this gave are gone.
@@ -72,28 +108,15 @@ impl<T: Pod> Buffer<T> {
     /// ```
     #[must_use]
     pub fn keep(&self) -> KeepAlive {
-        let mut shared = self.shared.load(Ordering::Acquire);
-        if shared.is_null() {
-            let new = Arc::into_raw(Arc::<Shared>::default()).cast_mut();
-            let set = self.shared.compare_exchange(
-                ptr::null_mut(),
-                new,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            shared = match set {
-                Ok(_) => new,
-                Err(first) => {
-                    // SAFETY: made above, and given to nobody.
-                    drop(unsafe { Arc::from_raw(new) });
-                    first
-                }
-            };
-        }
-        // SAFETY: not null: by the invariant of `shared` a reference that the buffer holds, as long as it is borrowed.
-        unsafe { Arc::increment_strong_count(shared) };
-        // SAFETY: the reference counted above.
-        KeepAlive::new(unsafe { Arc::from_raw(shared.cast_const()) })
+        self.shareable().keep()
+    }
+
+    pub(super) fn kept(&self) -> Option<KeepAlive> {
+        Some(self.keep())
+    }
+
+    pub(super) fn shareable(&self) -> Shareable<'_> {
+        Shareable(&self.shared)
     }
 
     /// Whether [`keep`](Self::keep) was ever called.

@@ -330,7 +330,7 @@ impl<'a> Batch<'a> {
             if let Some((_, next)) = places.next_if(|(begin, _)| **begin == index) {
                 place = *next;
             }
-            let span = Span { home, ptr: *ptr, bytes: *bytes, is_host: false };
+            let span = Span { home, ptr: *ptr, bytes: *bytes, is_host: false, memory: None };
             prefetch(span, place).map_err(|error| {
                 let done = u32::try_from(index).unwrap_or(u32::MAX);
                 let all = done.saturating_add(error.completed().unwrap_or(0));

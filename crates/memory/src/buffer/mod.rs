@@ -27,8 +27,11 @@ mod told;
 mod view;
 mod whole;
 
+#[doc(hidden)]
+pub use grid::GridPlace;
 pub use grid::{Grid, GridView, GridViewMut};
 pub use home::After;
+pub(crate) use keep::Shareable;
 pub use managed::{Advice, discard_and_prefetch_batch, discard_batch, prefetch_batch};
 pub use view::{BufferView, BufferViewMut};
 

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "copies of raw memory are the caller's promise")]
 
-use super::Buffer;
+use super::{Buffer, keep::Shareable};
 use crate::{
     host::{HostSource, HostTarget},
     layout,
@@ -10,7 +10,7 @@ use crate::{
     transfer::{self, Plan, Span, StagingOptions, blocking},
 };
 use bytemuck::Pod;
-use cuhold_handles::{Driver, Refused, Result, Stream};
+use cuhold_handles::{Driver, KeepAlive, Refused, Result, Stream};
 use std::{fmt, marker::PhantomData, ops::RangeBounds};
 
 /// A range of a [`Buffer`], for reading.
@@ -61,7 +61,8 @@ impl<T: Pod> Buffer<T> {
     pub fn as_view(&self) -> BufferView<'_, T> {
         let is_host = self.memory.facts().residence.is_host();
         let (ptr, bytes) = (self.device_ptr(), self.size_bytes());
-        let span = Span { home: &self.home, ptr, bytes, is_host };
+        let memory = Some(self.shareable());
+        let span = Span { home: &self.home, ptr, bytes, is_host, memory };
         BufferView { span, len: self.len, elements: PhantomData }
     }
 
@@ -135,6 +136,18 @@ macro_rules! common {
             #[must_use]
             pub fn into_bytes(self) -> $view<'a, u8> {
                 $view { span: self.span, len: self.span.bytes, elements: PhantomData }
+            }
+
+            /// Keeps the buffer's memory alive, as [`Buffer::keep`] does.
+            ///
+            /// Calls nothing.
+            #[must_use]
+            pub fn keep(&self) -> Option<KeepAlive> {
+                self.kept()
+            }
+
+            pub(crate) fn kept(&self) -> Option<KeepAlive> {
+                self.span.memory.map(Shareable::keep)
             }
 
             /// The buffer's home stream.

@@ -5,7 +5,10 @@
 #![expect(unsafe_code, reason = "calls the driver's copies and fills")]
 
 use super::{Pattern, Plan, Span, fill, no_pattern};
-use crate::order::{self, Minds};
+use crate::{
+    buffer::Shareable,
+    order::{self, Minds},
+};
 use cuhold_handles::{
     Result, Stream,
     driver_sys::{Calls, Failure, ffi::*},
@@ -22,6 +25,8 @@ pub(crate) struct BoxSpan<'a> {
     pub(crate) home: &'a Stream,
     pub(crate) ptr: u64,
     pub(crate) is_host: bool,
+    /// As a [`Span`]'s.
+    pub(crate) memory: Option<Shareable<'a>>,
     pub(crate) width_bytes: usize,
     pub(crate) height: usize,
     pub(crate) depth: usize,
@@ -51,8 +56,8 @@ impl<'a> BoxSpan<'a> {
 
     /// As one range, if there are no gaps.
     fn as_span(self) -> Option<Span<'a>> {
-        let Self { home, ptr, is_host, .. } = self;
-        let span = Span { home, ptr, bytes: self.packed_bytes(), is_host };
+        let Self { home, ptr, is_host, memory, .. } = self;
+        let span = Span { home, ptr, bytes: self.packed_bytes(), is_host, memory };
         (!self.has_gaps()).then_some(span)
     }
 

@@ -29,7 +29,10 @@ pub use options::StagingOptions;
 pub(crate) use plan::Plan;
 pub(crate) use staging::Staging;
 
-use crate::order::{self, Minds};
+use crate::{
+    buffer::Shareable,
+    order::{self, Minds},
+};
 use cuhold_handles::{
     Error, Result, Stream,
     driver_sys::{Calls, ffi::c_void},
@@ -43,6 +46,8 @@ pub(crate) struct Span<'a> {
     pub(crate) bytes: usize,
     /// Memory of the host, which the copies that say that a side is the device's refuse where it is a pool's (measured).
     pub(crate) is_host: bool,
+    /// Where it can be kept from, if it is a buffer's.
+    pub(crate) memory: Option<Shareable<'a>>,
 }
 
 /// Queues a copy between two ranges of the same size and home.

@@ -1,37 +1,26 @@
-//! Graphs by definition.
+//! Graphs as a whole, their edges, and what is told of them.
 
-#![expect(unsafe_code, reason = "adds kernels, and clears away by raw calls")]
+#![expect(unsafe_code, reason = "makes graphs by raw calls")]
 
-use cuhold_driver_sim::ObjectKind;
+use super::{graph, sweep};
 use cuhold_graph::{
-    Graph,
-    handles::{
-        LaunchConfig,
-        driver_sys::ffi::{CUgraph, CUuserObject},
-    },
+    Edge, Graph,
+    handles::{self, driver_sys::ffi::*},
 };
 use cuhold_testkit::Run;
+use std::ptr;
 
-fn graph(run: &Run<'_>) -> Graph {
-    Graph::new(run.context()).unwrap()
-}
-
-/// Ends what a failed end left, with which the driver value would live on: a graph with all that it holds, then references
-/// to user objects that are nobody's any more.
-fn sweep(run: &Run<'_>) {
-    let left = |kind| run.live().into_iter().filter(move |leak| leak.kind == kind);
+/// A graph that somebody else made, of two nodes and an edge.
+fn raw_graph(run: &Run<'_>) -> handles::Graph {
+    let graph = handles::Graph::new(run.context()).unwrap();
     let calls = run.driver().calls();
-    for leak in left(ObjectKind::Graph) {
-        let raw = CUgraph::from_addr(usize::try_from(leak.raw).unwrap());
-        // SAFETY: *handles*: live, and lost by its owner.
-        run.finish(|| Ok(unsafe { calls.cuGraphDestroy(raw) }?));
-    }
-    for leak in left(ObjectKind::UserObject) {
-        let raw = CUuserObject::from_addr(usize::try_from(leak.raw).unwrap());
-        // SAFETY: *handles*: live, and its reference is nobody's any more.
-        run.finish(|| Ok(unsafe { calls.cuUserObjectRelease(raw, 1) }?));
-    }
-    while run.driver().reclaim().run_by_hand().step() {}
+    let (mut first, mut second) = (CUgraphNode::NULL, CUgraphNode::NULL);
+    // SAFETY: *pointers*: live locals; *handles*: the graph made above.
+    unsafe { calls.cuGraphAddEmptyNode(&raw mut first, graph.as_raw(), ptr::null(), 0) }.unwrap();
+    let after = &raw const first;
+    // SAFETY: as above.
+    unsafe { calls.cuGraphAddEmptyNode(&raw mut second, graph.as_raw(), after, 1) }.unwrap();
+    graph
 }
 
 cuhold_testkit::enrol! {
@@ -39,44 +28,27 @@ cuhold_testkit::enrol! {
         run.create(|| Graph::new(run.context()));
     }
 
-    Graph::empty |run| {
-        let mut graph = graph(run);
-        run.keep(run.op(|| graph.empty(&[])));
+    Graph::adopt |run| {
+        let raw = raw_graph(run);
+        drop(run.keep_or(run.op(|| Graph::adopt(raw))));
     }
 
-    Graph::host |run| {
+    Graph::try_clone |run| {
         let mut graph = graph(run);
-        run.keep(run.op(|| graph.host(&[], || {})));
+        let node = graph.empty(&[]).unwrap();
+        graph.empty(node).unwrap();
+        run.repeat(|| graph.try_clone());
         drop(graph);
         sweep(run);
     }
 
-    Graph::record |run| {
-        let (mut graph, event) = (graph(run), run.new_event());
-        run.keep(run.op(|| graph.record(&[], &event)));
-        drop((graph, event));
-        sweep(run);
-    }
-
-    Graph::wait |run| {
-        let (mut graph, event) = (graph(run), run.new_event());
-        run.keep(run.op(|| graph.wait(&[], &event)));
-        drop((graph, event));
-        sweep(run);
-    }
-
-    Graph::kernel |run| {
-        let (mut graph, nop) = (graph(run), run.kernel("nop"));
-        let config = LaunchConfig::for_len(1).cooperative();
-        // SAFETY: the kernel takes nothing and does nothing.
-        run.keep(run.op(|| unsafe { graph.kernel(&[], &nop, config, ()) }));
-        drop((graph, nop));
-        sweep(run);
-    }
-
-    Graph::child |run| {
-        let (mut graph, mut child) = (graph(run), graph(run));
-        run.keep(run.op(|| graph.child(&[], &mut child)));
+    Graph::body |run| {
+        let mut step = graph(run);
+        let first = step.empty(&[]).unwrap();
+        step.empty(first).unwrap();
+        let mut graph = graph(run);
+        let child = graph.child(&[], &mut step).unwrap();
+        run.repeat(|| graph.body(child, 0));
     }
 
     Graph::add_edge |run| {
@@ -87,36 +59,22 @@ cuhold_testkit::enrol! {
 
     Graph::add_edges |run| {
         let mut graph = graph(run);
-        let (a, b) = (graph.empty(&[]).unwrap(), graph.empty(&[]).unwrap());
-        run.keep(run.op(|| graph.add_edges(&[(a, b)])));
+        let (a, b, c) = (graph.empty(&[]).unwrap(), graph.empty(&[]).unwrap(), graph.empty(&[]).unwrap());
+        run.keep(run.op(|| graph.add_edges(&[Edge::new(a, b), Edge::new(a, c)])));
     }
 
     Graph::remove_edge |run| {
         let mut graph = graph(run);
         let a = graph.empty(&[]).unwrap();
-        let b = graph.empty(&[a]).unwrap();
+        let b = graph.empty(a).unwrap();
         run.keep(run.op(|| graph.remove_edge(a, b)));
     }
 
     Graph::remove_edges |run| {
         let mut graph = graph(run);
         let a = graph.empty(&[]).unwrap();
-        let b = graph.empty(&[a]).unwrap();
+        let b = graph.empty(a).unwrap();
         run.keep(run.op(|| graph.remove_edges(&[(a, b)])));
-    }
-
-    Graph::predecessors |run| {
-        let mut graph = graph(run);
-        let a = graph.empty(&[]).unwrap();
-        let b = graph.empty(&[a]).unwrap();
-        run.repeat(|| graph.predecessors(b));
-    }
-
-    Graph::successors |run| {
-        let mut graph = graph(run);
-        let a = graph.empty(&[]).unwrap();
-        graph.empty(&[a]).unwrap();
-        run.repeat(|| graph.successors(a));
     }
 
     Graph::remove |run| {

@@ -1,0 +1,131 @@
+//! Nodes that signal semaphores of another API, and wait for them.
+
+#![expect(unsafe_code, reason = "calls the driver's graph functions")]
+
+use super::{Graph, NodeKind, add::To};
+use crate::{
+    keep::Operand,
+    node::{After, Node},
+};
+use cuhold_handles::{
+    Error, ExternalSemaphore, Result,
+    driver_sys::{Call, Calls, Failure, ffi::*},
+    scope::{self, Undo},
+};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Semaphores with a value each.
+type Values = [(Arc<ExternalSemaphore>, u64)];
+
+/// The semaphores of a call.
+type Raw = SmallVec<[CUexternalSemaphore; 4]>;
+
+impl Graph {
+    /// Adds a node that signals semaphores: a timeline's counter becomes the value, which others ignore. The semaphores are
+    /// kept alive.
+    ///
+    /// Calls `cuGraphAddExternalSemaphoresSignalNode`, and `cuGraphDestroyNode` where it is undone; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// A node of another graph, or one that was removed; a place inside of a conditional body; no semaphores, or one of another
+    /// driver; the calls' failures, or that of making the context current and the caller's again, after which nothing was added.
+    #[doc(alias = "cuGraphAddExternalSemaphoresSignalNode")]
+    pub fn signal(&mut self, after: impl After, semaphores: &Values) -> Result<Node> {
+        let (raw_semaphores, kept, count) = self.semaphores(semaphores)?;
+        let list: Vec<_> = semaphores.iter().map(|(_, value)| signal(*value)).collect();
+        let params = CUDA_EXT_SEM_SIGNAL_NODE_PARAMS {
+            extSemArray: raw_semaphores.as_ptr().cast_mut(),
+            paramsArray: list.as_ptr(),
+            numExtSems: count,
+        };
+        self.add_with(NodeKind::Signal, after.place(), kept.len(), |_, to| {
+            let made = in_context(to, |calls, out, after, count| {
+                let params = &raw const params;
+                // SAFETY: *pointers*: live locals, live nodes of the number, two lists as long as they say; *handles*: this
+                // value's graph, and live semaphores.
+                unsafe {
+                    calls
+                        .cuGraphAddExternalSemaphoresSignalNode(out, to.graph, after, count, params)
+                }
+            });
+            (made, kept)
+        })
+    }
+
+    /// Adds a node that waits for semaphores: for a timeline's counter to be at least the value, which others ignore. The
+    /// semaphores are kept alive.
+    ///
+    /// Calls `cuGraphAddExternalSemaphoresWaitNode`, and `cuGraphDestroyNode` where it is undone; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// As [`signal`](Self::signal).
+    #[doc(alias = "cuGraphAddExternalSemaphoresWaitNode")]
+    pub fn await_signals(&mut self, after: impl After, semaphores: &Values) -> Result<Node> {
+        let (raw_semaphores, kept, count) = self.semaphores(semaphores)?;
+        let list: Vec<_> = semaphores.iter().map(|(_, value)| wait(*value)).collect();
+        let params = CUDA_EXT_SEM_WAIT_NODE_PARAMS {
+            extSemArray: raw_semaphores.as_ptr().cast_mut(),
+            paramsArray: list.as_ptr(),
+            numExtSems: count,
+        };
+        self.add_with(NodeKind::Await, after.place(), kept.len(), |_, to| {
+            let made = in_context(to, |calls, out, after, count| {
+                let params = &raw const params;
+                // SAFETY: as above.
+                unsafe {
+                    calls.cuGraphAddExternalSemaphoresWaitNode(out, to.graph, after, count, params)
+                }
+            });
+            (made, kept)
+        })
+    }
+
+    fn semaphores(&self, semaphores: &Values) -> Result<(Raw, SmallVec<[Operand; 4]>, u32)> {
+        if semaphores.is_empty() {
+            return Err(Error::argument("semaphores: none"));
+        }
+        let count = u32::try_from(semaphores.len()).map_err(|_too_many| {
+            Error::argument(format!("semaphores: {} of them", semaphores.len()))
+        })?;
+        for (semaphore, _) in semaphores {
+            self.driver().check_same(semaphore.driver(), "semaphores")?;
+        }
+        let raw = semaphores.iter().map(|(semaphore, _)| semaphore.as_raw()).collect();
+        let kept = semaphores.iter().map(|(semaphore, _)| Operand::Semaphore(semaphore.clone()));
+        Ok((raw, kept.collect(), count))
+    }
+}
+
+/// Adds a node by a call in the graph's context: semaphores belong to one, and the call isn't told which.
+fn in_context(
+    to: To<'_>,
+    make: impl FnOnce(Calls<'_>, *mut CUgraphNode, *const CUgraphNode, usize) -> Result<(), Failure>,
+) -> Result<CUgraphNode> {
+    let undo = Undo {
+        columns: Call::cuGraphDestroyNode.columns(),
+        // SAFETY: *handles*: made a moment ago, and given to nobody.
+        destroy: |calls: Calls<'_>, node| unsafe { calls.cuGraphDestroyNode(node) },
+        raw: |node: CUgraphNode| node.addr() as u64,
+    };
+    let make = |calls: Calls<'_>| {
+        let mut raw = CUgraphNode::NULL;
+        make(calls, &raw mut raw, to.after.as_ptr(), to.after.len())?;
+        Ok(raw)
+    };
+    scope::create(to.context.target(), make, undo)
+}
+
+fn signal(value: u64) -> CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS {
+    let mut params = CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS::default();
+    params.params.fence.value = value;
+    params
+}
+
+fn wait(value: u64) -> CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS {
+    let mut params = CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS::default();
+    params.params.fence.value = value;
+    params
+}

@@ -1,0 +1,95 @@
+//! Nodes changed, and told of.
+
+#![expect(unsafe_code, reason = "adds kernels")]
+
+use super::{
+    graph,
+    nodes::{buffer, semaphore},
+    sweep,
+};
+use cuhold_graph::{
+    BatchOperation, Graph, Node,
+    handles::{LaunchConfig, Result},
+};
+
+cuhold_testkit::enrol! {
+    Graph::set_host |run| {
+        let mut graph = graph(run);
+        let node = graph.host(&[], || {}).unwrap();
+        fill_chunk(&mut graph, 1);
+        run.repeat(|| graph.set_host(node, || {}));
+        drop(graph);
+        sweep(run);
+    }
+
+    Graph::set_event |run| {
+        let (mut graph, event) = (graph(run), run.new_event());
+        let (record, wait) = (graph.record(&[], &event).unwrap(), graph.wait(&[], &event).unwrap());
+        fill_chunk(&mut graph, 2);
+        run.repeat(|| graph.set_event(record, &event).and_then(|()| graph.set_event(wait, &event)));
+        drop((graph, event));
+        sweep(run);
+    }
+
+    Graph::set_kernel |run| {
+        let (mut graph, nop) = (graph(run), run.kernel("nop"));
+        let config = LaunchConfig::for_len(1);
+        // SAFETY: the kernel takes nothing and does nothing.
+        let node = unsafe { graph.kernel(&[], &nop, config, ()) }.unwrap();
+        fill_chunk(&mut graph, 1);
+        // SAFETY: as above.
+        run.repeat(|| unsafe { graph.set_kernel(node, &nop, config.cooperative(), ()) });
+        drop((graph, nop));
+        sweep(run);
+    }
+
+    Graph::set_copy |run| {
+        let (mut graph, from, mut to) = (graph(run), buffer(run), buffer(run));
+        let node = graph.copy(&[], &mut to, &from).unwrap();
+        fill_chunk(&mut graph, 2);
+        run.repeat(|| graph.set_copy(node, &mut to, &from));
+        drop((graph, from, to));
+        sweep(run);
+    }
+
+    Graph::set_fill |run| {
+        let (mut graph, mut to) = (graph(run), buffer(run));
+        let node = graph.fill(&[], &mut to, 7).unwrap();
+        fill_chunk(&mut graph, 1);
+        run.repeat(|| graph.set_fill(node, &mut to, 8));
+        drop((graph, to));
+        sweep(run);
+    }
+
+    Graph::params |run| {
+        let Some(semaphore) = semaphore(run) else { return };
+        let (mut graph, event, nop) = (graph(run), run.new_event(), run.kernel("nop"));
+        let (from, mut to) = (buffer(run), buffer(run));
+        let write = BatchOperation::write(to.as_view_mut(), 7).unwrap();
+        let memory = graph.allocate::<u32>(&[], 10).unwrap();
+        // SAFETY: the kernel takes nothing and does nothing.
+        let kernel = unsafe { graph.kernel(&[], &nop, LaunchConfig::for_len(1), ()) }.unwrap();
+        let nodes: [Result<Node>; 8] = [
+            graph.copy(kernel, &mut to, &from),
+            graph.fill(kernel, &mut to, 7),
+            graph.record(kernel, &event),
+            graph.wait(kernel, &event),
+            graph.free(memory.node(), memory),
+            graph.signal(kernel, &[(semaphore.clone(), 1)]),
+            graph.await_signals(kernel, &[(semaphore.clone(), 1)]),
+            graph.batch(kernel, &[write]),
+        ];
+        let mut nodes: Vec<Node> = nodes.into_iter().collect::<Result<_>>().unwrap();
+        nodes.extend([kernel, memory.node()]);
+        run.repeat(|| nodes.iter().try_for_each(|node| graph.params(*node).map(drop)));
+        drop((graph, event, nop, from, to, semaphore));
+        sweep(run);
+    }
+}
+
+/// Adds nodes that keep something each until the next thing needs another chunk, where so many are kept.
+fn fill_chunk(graph: &mut Graph, kept: usize) {
+    for _ in kept..256 {
+        graph.host(&[], || {}).unwrap();
+    }
+}

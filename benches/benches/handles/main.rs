@@ -8,6 +8,7 @@
 
 mod copies;
 mod events;
+mod graphs;
 mod imports;
 mod launch;
 mod memory;
@@ -50,6 +51,7 @@ fn all(criterion: &mut Criterion) {
     streams::benches(criterion, &bed);
     events::benches(criterion, &bed);
     launch::benches(criterion, &bed);
+    graphs::benches(criterion, &bed);
     memory::benches(criterion, &bed);
     copies::benches(criterion, &bed);
     imports::benches(criterion, &bed);

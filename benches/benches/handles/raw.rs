@@ -58,6 +58,13 @@ raw! {
     cuEventRecord(event: CUevent, stream: CUstream);
     cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
     cuLaunchKernelEx(config: *const CUlaunchConfig, function: CUfunction, arguments: *mut *mut c_void, extra: *mut *mut c_void);
+    cuGraphCreate(graph: *mut CUgraph, flags: c_uint);
+    cuGraphDestroy(graph: CUgraph);
+    cuGraphAddKernelNode_v2(node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, params: *const CUDA_KERNEL_NODE_PARAMS);
+    cuGraphExecKernelNodeSetParams_v2(exec: CUgraphExec, node: CUgraphNode, params: *const CUDA_KERNEL_NODE_PARAMS);
+    cuGraphInstantiateWithParams(exec: *mut CUgraphExec, graph: CUgraph, params: *mut CUDA_GRAPH_INSTANTIATE_PARAMS);
+    cuGraphExecDestroy(exec: CUgraphExec);
+    cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
     cuMemAllocFromPoolAsync(pointer: *mut CUdeviceptr, bytes: usize, pool: CUmemoryPool, stream: CUstream);
     cuMemFreeAsync(pointer: CUdeviceptr, stream: CUstream);
     cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
@@ -95,6 +102,12 @@ impl Raw {
         let mut event = CUevent::NULL;
         self.cuEventCreate(&raw mut event, CUevent_flags::CU_EVENT_DISABLE_TIMING.0);
         event
+    }
+
+    pub(crate) fn instantiate(&self, graph: CUgraph) -> CUgraphExec {
+        let (mut exec, mut params) = (CUgraphExec::NULL, CUDA_GRAPH_INSTANTIATE_PARAMS::default());
+        self.cuGraphInstantiateWithParams(&raw mut exec, graph, &raw mut params);
+        exec
     }
 
     /// Page-locked memory of the host, to be freed with `cuMemFreeHost`.

@@ -39,6 +39,12 @@ pub use compile::{CompileOptions, Compiler, Output, Program};
 #[cfg(feature = "sim")]
 pub use cuhold_driver_sim as sim;
 pub use cuhold_driver_sys as driver_sys;
+#[doc(inline)]
+pub use cuhold_graph::{
+    AllocateOptions, BatchOperation, Body, Condition, ConditionalKind, CopySource, CopyTarget,
+    Edge, EdgeKind, ExecOptions, Graph, GraphAllocation, GraphExec, Node, NodeKind, NodeParams,
+    SharedHost, UpdateReason, UpdateRefused, Word,
+};
 #[cfg(unix)]
 #[doc(inline)]
 pub use cuhold_handles::FileDescriptor;
@@ -49,16 +55,16 @@ pub use cuhold_handles::{
     Context, ContextFlags, Counts, CudaWarning, Current, Deny, Device, DeviceMemory, Driver, Errno,
     Error, ErrorKind, Event, EventHandle, EventOptions, ExportedEvent, ExternalBuffer,
     ExternalMemory, ExternalMemoryKind, ExternalMemoryOptions, ExternalSemaphore,
-    ExternalSemaphoreKind, FabricHandle, Fate, Filter, FilterMode, Function, Graph, GraphExec,
-    GraphicsPlace, GraphicsResource, GreenContext, Image, ImportedMemory, Kernel, KernelArg,
-    KernelArgs, LaunchConfig, Library, LinearMemory, LinkInput, LinkOptions, LinkState,
-    ManagedMemory, MappedGraphics, MappedMemory, Mapping, MemoryHandle, MipmappedArray, Module,
-    Note, NvJitLink, NvJitLinkInput, NvrtcProgram, NvvmProgram, Object, ObjectKind, Owner,
-    Parameter, Parameters, PerThreadStream, PhysicalAllocation, PhysicalLocation, PhysicalOptions,
-    PitchedMemory, Reclaim, Refused, RegisterOptions, RegisteredMemory, Reports, Reservation,
-    ReservationOptions, Result, Retention, Rule, ShareableHandle, Sink, SmResource, SmSplit,
-    Status, Stream, StreamOptions, StreamRef, Surface, Texture, TextureOptions, TextureSource,
-    TextureView, UnknownAction, UserObject, Verified, WarningKind,
+    ExternalSemaphoreKind, FabricHandle, Fate, Filter, FilterMode, Function, GraphicsPlace,
+    GraphicsResource, GreenContext, Image, ImportedMemory, Kernel, KernelArg, KernelArgs,
+    LaunchConfig, Library, LinearMemory, LinkInput, LinkOptions, LinkState, ManagedMemory,
+    MappedGraphics, MappedMemory, Mapping, MemoryHandle, MipmappedArray, Module, Note, NvJitLink,
+    NvJitLinkInput, NvrtcProgram, NvvmProgram, Object, ObjectKind, Owner, Parameter, Parameters,
+    PerThreadStream, PhysicalAllocation, PhysicalLocation, PhysicalOptions, PitchedMemory, Reclaim,
+    Refused, RegisterOptions, RegisteredMemory, Reports, Reservation, ReservationOptions, Result,
+    Retention, Rule, ShareableHandle, Sink, SmResource, SmSplit, Status, Stream, StreamOptions,
+    StreamRef, Surface, Texture, TextureOptions, TextureSource, TextureView, UnknownAction,
+    UserObject, Verified, WarningKind,
 };
 
 #[cfg(unix)]

@@ -25,8 +25,10 @@
 mod instantiate;
 mod kept;
 mod mark;
+mod memory;
 mod node;
 mod update;
+mod waiting;
 
 pub use instantiate::ExecOptions;
 pub use update::{UpdateReason, UpdateRefused};

@@ -270,7 +270,7 @@ impl GraphExec {
     }
 
     /// The same, by a call that has a context made current.
-    fn change_scoped(
+    pub(super) fn change_scoped(
         &mut self,
         change: &Change<'_>,
         new: impl IntoIterator<Item = Operand>,

@@ -161,6 +161,25 @@ impl fmt::Debug for BatchOperation {
 }
 
 impl Graph {
+    /// The operations for a call, how many they are, and what is kept of them.
+    pub(crate) fn operations(
+        &self,
+        operations: &[BatchOperation],
+    ) -> Result<(Vec<CUstreamBatchMemOpParams>, u32, SmallVec<[Operand; 4]>)> {
+        if operations.is_empty() {
+            return Err(Error::argument("operations: none"));
+        }
+        let count = u32::try_from(operations.len()).map_err(|_too_many| {
+            Error::argument(format!("operations: {} of them", operations.len()))
+        })?;
+        for operation in operations {
+            self.driver().check_same(&operation.driver, "operations")?;
+        }
+        let list: Vec<_> = operations.iter().map(|operation| operation.params).collect();
+        let kept = operations.iter().filter_map(|operation| operation.kept.clone());
+        Ok((list, count, kept.map(Operand::Value).collect()))
+    }
+
     /// Adds a node that does operations on values in memory, one after the other. The buffers are kept alive.
     ///
     /// Calls `cuGraphAddBatchMemOpNode`; every 256th time that something is kept also `cuUserObjectCreate` and
@@ -171,18 +190,7 @@ impl Graph {
     /// driver; the calls' failures, after which nothing was added.
     #[doc(alias = "cuGraphAddBatchMemOpNode")]
     pub fn batch(&mut self, after: impl After, operations: &[BatchOperation]) -> Result<Node> {
-        if operations.is_empty() {
-            return Err(Error::argument("operations: none"));
-        }
-        let count = u32::try_from(operations.len()).map_err(|_too_many| {
-            Error::argument(format!("operations: {} of them", operations.len()))
-        })?;
-        for operation in operations {
-            self.driver().check_same(&operation.driver, "operations")?;
-        }
-        let mut list: Vec<_> = operations.iter().map(|operation| operation.params).collect();
-        let kept = operations.iter().filter_map(|operation| operation.kept.clone());
-        let kept: SmallVec<[Operand; 4]> = kept.map(Operand::Value).collect();
+        let (mut list, count, kept) = self.operations(operations)?;
         let params = CUDA_BATCH_MEM_OP_NODE_PARAMS {
             ctx: self.context().as_raw(),
             count,

@@ -21,7 +21,7 @@ use cuhold_memory::{
 use smallvec::SmallVec;
 
 /// What a copy uses.
-pub(super) type Kept = SmallVec<[Operand; 2]>;
+pub(crate) type Kept = SmallVec<[Operand; 2]>;
 
 /// One end of a copy.
 #[doc(hidden)]
@@ -165,12 +165,8 @@ impl Graph {
         dst: impl CopyTarget<T>,
         src: S,
     ) -> Result<Node> {
-        let (to, mut kept) = self.device_end(&dst, "dst")?;
-        let elements = src.elements();
-        check_host::<T>(to, elements.len(), "src")?;
-        let host = Side::Host(elements.as_ptr().cast_mut().cast());
-        kept.push(Operand::Host(Box::new(src)));
-        self.add_copy(after.place(), &params(to.size, Side::Device(to), host), kept)
+        let (params, kept) = self.read_host(&dst, src)?;
+        self.add_copy(after.place(), &params, kept)
     }
 
     /// Adds a node that copies host memory, as it is at each launch, to the device. The elements are packed.
@@ -187,11 +183,8 @@ impl Graph {
         dst: impl CopyTarget<T>,
         src: &SharedHost<T>,
     ) -> Result<Node> {
-        let (to, mut kept) = self.device_end(&dst, "dst")?;
-        check_host::<T>(to, src.len(), "src")?;
-        kept.push(Operand::Value(src.keep()));
-        let host = Side::Host(src.elements().cast());
-        self.add_copy(after.place(), &params(to.size, Side::Device(to), host), kept)
+        let (params, kept) = self.read_shared(&dst, src)?;
+        self.add_copy(after.place(), &params, kept)
     }
 
     /// Adds a node that copies memory of the device to the host. The elements are packed.
@@ -208,11 +201,8 @@ impl Graph {
         dst: &SharedHost<T>,
         src: impl CopySource<T>,
     ) -> Result<Node> {
-        let (from, mut kept) = self.device_end(&src, "src")?;
-        check_host::<T>(from, dst.len(), "dst")?;
-        kept.push(Operand::Value(dst.keep()));
-        let host = Side::Host(dst.elements().cast());
-        self.add_copy(after.place(), &params(from.size, host, Side::Device(from)), kept)
+        let (params, kept) = self.write_shared(dst, &src)?;
+        self.add_copy(after.place(), &params, kept)
     }
 
     /// Adds a node that copies a box, as CUDA describes it: arrays, for instance. What is named in `keep` is kept alive.
@@ -273,7 +263,12 @@ impl Graph {
         Ok((place, end.kept.into_iter().map(Operand::Value).collect()))
     }
 
-    fn between(&self, dst: &impl HasEnd, src: &impl HasEnd) -> Result<(CUDA_MEMCPY3D, Kept)> {
+    /// What a copy on the device is described by.
+    pub(crate) fn between(
+        &self,
+        dst: &impl HasEnd,
+        src: &impl HasEnd,
+    ) -> Result<(CUDA_MEMCPY3D, Kept)> {
         let (to, mut kept) = self.device_end(dst, "dst")?;
         let (from, more) = self.device_end(src, "src")?;
         kept.extend(more);
@@ -284,6 +279,46 @@ impl Graph {
             )));
         }
         Ok((params(to.size, Side::Device(to), Side::Device(from)), kept))
+    }
+
+    /// What a copy of host memory that is given away is described by.
+    pub(crate) fn read_host<T: Pod, S: HostSource<T>>(
+        &self,
+        dst: &impl HasEnd,
+        src: S,
+    ) -> Result<(CUDA_MEMCPY3D, Kept)> {
+        let (to, mut kept) = self.device_end(dst, "dst")?;
+        let elements = src.elements();
+        check_host::<T>(to, elements.len(), "src")?;
+        let host = Side::Host(elements.as_ptr().cast_mut().cast());
+        kept.push(Operand::Host(Box::new(src)));
+        Ok((params(to.size, Side::Device(to), host), kept))
+    }
+
+    /// What a copy of shared host memory to the device is described by.
+    pub(crate) fn read_shared<T: Pod + Send>(
+        &self,
+        dst: &impl HasEnd,
+        src: &SharedHost<T>,
+    ) -> Result<(CUDA_MEMCPY3D, Kept)> {
+        let (to, mut kept) = self.device_end(dst, "dst")?;
+        check_host::<T>(to, src.len(), "src")?;
+        kept.push(Operand::Value(src.keep()));
+        let host = Side::Host(src.elements().cast());
+        Ok((params(to.size, Side::Device(to), host), kept))
+    }
+
+    /// What a copy to shared host memory is described by.
+    pub(crate) fn write_shared<T: Pod + Send>(
+        &self,
+        dst: &SharedHost<T>,
+        src: &impl HasEnd,
+    ) -> Result<(CUDA_MEMCPY3D, Kept)> {
+        let (from, mut kept) = self.device_end(src, "src")?;
+        check_host::<T>(from, dst.len(), "dst")?;
+        kept.push(Operand::Value(dst.keep()));
+        let host = Side::Host(dst.elements().cast());
+        Ok((params(from.size, host, Side::Device(from)), kept))
     }
 
     fn add_copy(&mut self, after: Place<'_>, params: &CUDA_MEMCPY3D, kept: Kept) -> Result<Node> {

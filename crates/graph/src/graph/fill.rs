@@ -83,7 +83,12 @@ impl Graph {
         })
     }
 
-    fn fill_params<T: Pod>(&self, dst: &impl CopyTarget<T>, value: T) -> Result<(Params, Kept)> {
+    /// What a fill is described by.
+    pub(crate) fn fill_params<T: Pod>(
+        &self,
+        dst: &impl CopyTarget<T>,
+        value: T,
+    ) -> Result<(Params, Kept)> {
         let (place, kept) = self.device_end(dst, "dst")?;
         let (element, word) = pattern(bytes_of(&value)).ok_or_else(|| {
             Error::argument(format!(

@@ -45,8 +45,10 @@ pub use edges::{Edge, EdgeKind};
 pub use entry::{ConditionalKind, NodeKind};
 pub use params::NodeParams;
 
+pub(crate) use copy::Kept;
 pub(crate) use entry::{Detail, Entry, Inside, Kinds, Level};
 pub(crate) use host::host_params;
+pub(crate) use semaphore::{signal as semaphore_signal, wait as semaphore_wait};
 
 use crate::{
     keep::Operands,

@@ -83,7 +83,11 @@ impl Graph {
         })
     }
 
-    fn semaphores(&self, semaphores: &Values) -> Result<(Raw, SmallVec<[Operand; 4]>, u32)> {
+    /// The semaphores for a call, what is kept of them, and how many they are.
+    pub(crate) fn semaphores(
+        &self,
+        semaphores: &Values,
+    ) -> Result<(Raw, SmallVec<[Operand; 4]>, u32)> {
         if semaphores.is_empty() {
             return Err(Error::argument("semaphores: none"));
         }
@@ -118,13 +122,13 @@ fn in_context(
     scope::create(to.context.target(), make, undo)
 }
 
-fn signal(value: u64) -> CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS {
+pub(crate) fn signal(value: u64) -> CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS {
     let mut params = CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS::default();
     params.params.fence.value = value;
     params
 }
 
-fn wait(value: u64) -> CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS {
+pub(crate) fn wait(value: u64) -> CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS {
     let mut params = CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS::default();
     params.params.fence.value = value;
     params

@@ -24,6 +24,7 @@ use std::{
 mod change;
 mod kept;
 mod launch;
+mod memory;
 mod whole;
 
 fn graph_of(t: &Kit) -> Graph {

@@ -1,27 +1,20 @@
 //! Executables: launched, changed, drained, ended.
 
-#![expect(unsafe_code, reason = "changes kernels, and clears away by raw calls")]
+#![expect(unsafe_code, reason = "changes kernels")]
 
-use cuhold_driver_sim::ObjectKind;
+use super::{graph, sweep};
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
     ExecOptions, Graph, GraphExec, Node,
-    handles::{
-        LaunchConfig, PerThreadStream, Stream,
-        driver_sys::ffi::{CUgraph, CUgraphExec, CUuserObject},
-    },
+    handles::{LaunchConfig, PerThreadStream, Stream},
 };
 use cuhold_testkit::Run;
 
-fn graph(run: &Run<'_>) -> Graph {
-    Graph::new(run.context()).unwrap()
-}
-
 /// An executable that has been launched on two streams and changed after each, so that something is replaced that launches
 /// may use: behind a mark on the first stream, and without one on the thread's own, where none can be put.
-struct Changed {
-    exec: GraphExec,
-    graph: Graph,
+pub(super) struct Changed {
+    pub(super) exec: GraphExec,
+    pub(super) graph: Graph,
     node: Node,
     stream: Stream,
 }
@@ -41,7 +34,7 @@ impl Changed {
         changed
     }
 
-    fn of(run: &Run<'_>, mut graph: Graph, node: Node) -> Self {
+    pub(super) fn of(run: &Run<'_>, mut graph: Graph, node: Node) -> Self {
         let exec = graph.instantiate().unwrap();
         Self { exec, graph, node, stream: run.new_stream() }
     }
@@ -55,37 +48,12 @@ impl Changed {
     }
 
     /// Ends all of it once its launches are over.
-    fn end(self, run: &Run<'_>) {
+    pub(super) fn end(self, run: &Run<'_>) {
         let Self { exec, graph, .. } = self;
         run.finish(|| run.context().synchronize());
         drop((exec, graph));
         sweep(run);
     }
-}
-
-/// Ends what a failed end left, with which the driver value would live on: executables and graphs with all that they hold,
-/// then references to user objects that are nobody's any more.
-fn sweep(run: &Run<'_>) {
-    let left = |kind| {
-        run.live()
-            .into_iter()
-            .filter(move |leak| leak.kind == kind)
-            .map(|leak| usize::try_from(leak.raw).unwrap())
-    };
-    let calls = run.driver().calls();
-    for raw in left(ObjectKind::GraphExec) {
-        // SAFETY: *handles*: live, and lost by its owner.
-        run.finish(|| Ok(unsafe { calls.cuGraphExecDestroy(CUgraphExec::from_addr(raw)) }?));
-    }
-    for raw in left(ObjectKind::Graph) {
-        // SAFETY: as above.
-        run.finish(|| Ok(unsafe { calls.cuGraphDestroy(CUgraph::from_addr(raw)) }?));
-    }
-    for raw in left(ObjectKind::UserObject) {
-        // SAFETY: *handles*: live, and its reference is nobody's any more.
-        run.finish(|| Ok(unsafe { calls.cuUserObjectRelease(CUuserObject::from_addr(raw), 1) }?));
-    }
-    while run.driver().reclaim().run_by_hand().step() {}
 }
 
 cuhold_testkit::enrol! {

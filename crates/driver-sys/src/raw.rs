@@ -5,6 +5,9 @@
 
 #![expect(unsafe_code, reason = "handles are pointers in C and must be declared Send and Sync")]
 
+use crate::generated::types::{
+    CUdevice, CUmemLocation, CUmemLocation_st__bindgen_ty_1, CUmemLocationType,
+};
 use core::{ffi::c_void, fmt};
 
 macro_rules! handles {
@@ -104,3 +107,23 @@ pub const CU_LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = core::ptr::without_provenan
 pub const CU_DEVICE_CPU: core::ffi::c_int = -1;
 /// No device.
 pub const CU_DEVICE_INVALID: core::ffi::c_int = -2;
+
+impl CUmemLocation {
+    /// A place of this kind with this number, which some kinds make no use of.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    #[inline]
+    pub const fn new(type_: CUmemLocationType, id: core::ffi::c_int) -> Self {
+        Self { type_, __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id } }
+    }
+
+    /// A device.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    #[inline]
+    pub const fn device(id: CUdevice) -> Self {
+        Self::new(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id)
+    }
+}

@@ -312,8 +312,5 @@ impl Ctx {
 
 /// A device, as a location.
 pub(crate) fn location(device: CUdevice) -> CUmemLocation {
-    CUmemLocation {
-        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device },
-    }
+    CUmemLocation::device(device)
 }

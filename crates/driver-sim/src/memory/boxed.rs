@@ -167,6 +167,45 @@ pub(crate) fn copy_3d_async(
     transfer_box(turn, planes(&c), [c.WidthInBytes, c.Height, c.Depth], stream)
 }
 
+/// As [`copy_3d_async`], with the context that each side belongs to; both are looked at whatever the sides are (a choice, as
+/// for rows without a pitch).
+pub(crate) fn copy_3d_peer_async(
+    turn: &mut Turn<'_>,
+    copy: In<CUDA_MEMCPY3D_PEER>,
+    stream: CUstream,
+) -> Answer {
+    let c = copy.read().ok_or(CUresult::INVALID_VALUE)?;
+    turn.context(c.dstContext)?;
+    turn.context(c.srcContext)?;
+    let c = CUDA_MEMCPY3D {
+        srcXInBytes: c.srcXInBytes,
+        srcY: c.srcY,
+        srcZ: c.srcZ,
+        srcMemoryType: c.srcMemoryType,
+        srcHost: c.srcHost,
+        srcDevice: c.srcDevice,
+        srcArray: c.srcArray,
+        srcPitch: c.srcPitch,
+        srcHeight: c.srcHeight,
+        dstXInBytes: c.dstXInBytes,
+        dstY: c.dstY,
+        dstZ: c.dstZ,
+        dstMemoryType: c.dstMemoryType,
+        dstHost: c.dstHost,
+        dstDevice: c.dstDevice,
+        dstArray: c.dstArray,
+        dstPitch: c.dstPitch,
+        dstHeight: c.dstHeight,
+        WidthInBytes: c.WidthInBytes,
+        Height: c.Height,
+        Depth: c.Depth,
+        ..CUDA_MEMCPY3D::default()
+    };
+    let mut request = request(turn, planes(&c), [c.WidthInBytes, c.Height, c.Depth])?;
+    request.names_contexts = true;
+    transfer(turn, stream, request, Form::Async)
+}
+
 /// Checks a copy that is to be a node: at least one byte of it (a choice). Which context is current doesn't matter.
 pub(crate) fn node_copy(turn: &mut Turn<'_>, c: &CUDA_MEMCPY3D) -> Result<Work, CUresult> {
     let request = request(turn, planes(c), [c.WidthInBytes, c.Height, c.Depth])?;

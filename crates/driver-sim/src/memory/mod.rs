@@ -57,8 +57,8 @@ pub(crate) use self::{
     alloc::{address_range, allocate, allocate_managed, allocate_pitch, free, info},
     attribute::{attribute, attributes, set_attribute},
     boxed::{
-        array_to_host, copy_2d_async, copy_3d_async, copy_batch, copy_batch_v2, host_to_array,
-        node_copy,
+        array_to_host, copy_2d_async, copy_3d_async, copy_3d_peer_async, copy_batch, copy_batch_v2,
+        host_to_array, node_copy,
     },
     copy_with::copy_with_attributes,
     default_stream::Pooled,

@@ -253,7 +253,7 @@ fn raw_location(location: Location) -> CUmemLocation {
         Location::HostNuma(node) => (CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA, node),
         Location::Anywhere => (CUmemLocationType::CU_MEM_LOCATION_TYPE_NONE, 0),
     };
-    CUmemLocation { type_, __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id } }
+    CUmemLocation::new(type_, id)
 }
 
 /// The handle of what is mapped at an address.

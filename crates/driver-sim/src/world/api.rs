@@ -368,6 +368,7 @@ with_graphs! { simulated {
         src_context: CUcontext, count: usize, stream: CUstream);
     memory::copy_2d_async = cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, stream: CUstream);
     memory::copy_3d_async = cuMemcpy3DAsync_v2(copy: *const CUDA_MEMCPY3D, stream: CUstream);
+    memory::copy_3d_peer_async = cuMemcpy3DPeerAsync(copy: *const CUDA_MEMCPY3D_PEER, stream: CUstream);
     memory::host_to_array = cuMemcpyHtoAAsync_v2(array: CUarray, offset: usize, src: *const c_void, count: usize,
         stream: CUstream);
     memory::array_to_host = cuMemcpyAtoHAsync_v2(dst: *mut c_void, array: CUarray, offset: usize, count: usize,

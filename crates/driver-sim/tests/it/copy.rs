@@ -470,6 +470,44 @@ fn memory_of_two_devices_is_copied_with_both_contexts_named() {
 }
 
 #[test]
+fn a_box_is_copied_between_two_devices_with_both_contexts_named() {
+    let (sim, [first, second]) = two_devices();
+    let (from, stream) = (alloc(&sim, 12), stream(&sim));
+    write(&sim, from, &[0, 1, 9, 2, 3, 9, 4, 5, 9, 6, 7, 9]).unwrap();
+    call!(sim, cuCtxSetCurrent(second)).unwrap();
+    let to = alloc(&sim, 8);
+    let copy = CUDA_MEMCPY3D_PEER {
+        srcMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        srcDevice: from,
+        srcContext: first,
+        srcPitch: 3,
+        srcHeight: 2,
+        dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        dstDevice: to,
+        dstContext: second,
+        dstPitch: 2,
+        dstHeight: 2,
+        WidthInBytes: 2,
+        Height: 2,
+        Depth: 2,
+        ..CUDA_MEMCPY3D_PEER::default()
+    };
+    call!(sim, cuMemcpy3DPeerAsync(&raw const copy, stream)).unwrap();
+    call!(sim, cuStreamSynchronize(stream)).unwrap();
+    assert_eq!(read(&sim, to, 8), Ok((0..8).collect::<Vec<u8>>()));
+    let null = CUcontext::NULL;
+    for (bad, answer) in [
+        (CUDA_MEMCPY3D_PEER { dstContext: null, ..copy }, CUresult::INVALID_CONTEXT),
+        (CUDA_MEMCPY3D_PEER { srcContext: null, ..copy }, CUresult::INVALID_CONTEXT),
+        (CUDA_MEMCPY3D_PEER { srcPitch: 1, ..copy }, CUresult::INVALID_VALUE),
+        (CUDA_MEMCPY3D_PEER { Depth: 3, ..copy }, CUresult::INVALID_VALUE),
+    ] {
+        let refused = call!(sim, cuMemcpy3DPeerAsync(&raw const bad, stream));
+        assert_eq!(refused, Err(answer));
+    }
+}
+
+#[test]
 fn on_a_captured_stream_a_copy_is_a_node_and_nothing_moves() {
     let (sim, _) = sim_with_context();
     let (address, stream) = (alloc(&sim, 4), stream(&sim));

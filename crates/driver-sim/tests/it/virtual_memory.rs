@@ -13,10 +13,7 @@ const FILE: CUmemAllocationHandleType =
 const READ_WRITE: CUmemAccess_flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
 pub(crate) fn location(device: CUdevice) -> CUmemLocation {
-    CUmemLocation {
-        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device },
-    }
+    CUmemLocation::device(device)
 }
 
 fn physical(sim: &Sim, bytes: usize) -> CUmemGenericAllocationHandle {

@@ -239,6 +239,24 @@ pub(super) const PROBES: &[Probe] = &[
         ask!(c.cuMemcpy3DAsync_v2(&raw const copy, stream));
         Ok(())
     }),
+    Probe::works(Call::cuMemcpy3DPeerAsync, "a stream copies a box between two contexts", |c| {
+        let (from, to) = two(c)?;
+        let here = c.what_is_current()?;
+        let stream = c.stream()?;
+        step(move |c| {
+            let copy = between(slices(from, to, 16), here, here);
+            ask!(c.cuMemcpy3DPeerAsync(&raw const copy, stream));
+            note_copied_by(c, to, stream)
+        })
+    }),
+    Probe::fails(Call::cuMemcpy3DPeerAsync, "a box of a context isn't wider than its pitch", |c| {
+        let (from, to) = two(c)?;
+        let here = c.what_is_current()?;
+        let stream = c.stream()?;
+        let copy = between(slices(from, to, 8), here, here);
+        ask!(c.cuMemcpy3DPeerAsync(&raw const copy, stream));
+        Ok(())
+    }),
     Probe::works(Call::cuMemcpyBatchAsync_v2, "a stream makes several copies", |c| {
         let (from, to) = two(c)?;
         let stream = c.stream()?;
@@ -325,6 +343,26 @@ fn slices(from: CUdeviceptr, to: CUdeviceptr, pitch: usize) -> CUDA_MEMCPY3D {
         Height: 2,
         Depth: 2,
         ..CUDA_MEMCPY3D::default()
+    }
+}
+
+/// The same with the contexts of both sides.
+fn between(copy: CUDA_MEMCPY3D, to: CUcontext, from: CUcontext) -> CUDA_MEMCPY3D_PEER {
+    CUDA_MEMCPY3D_PEER {
+        srcMemoryType: copy.srcMemoryType,
+        srcDevice: copy.srcDevice,
+        srcContext: from,
+        srcPitch: copy.srcPitch,
+        srcHeight: copy.srcHeight,
+        dstMemoryType: copy.dstMemoryType,
+        dstDevice: copy.dstDevice,
+        dstContext: to,
+        dstPitch: copy.dstPitch,
+        dstHeight: copy.dstHeight,
+        WidthInBytes: copy.WidthInBytes,
+        Height: copy.Height,
+        Depth: copy.Depth,
+        ..CUDA_MEMCPY3D_PEER::default()
     }
 }
 

@@ -202,7 +202,7 @@ pub(super) const PROBES: &[Probe] = &[
 ];
 
 fn host_location(type_: CUmemLocationType) -> CUmemLocation {
-    CUmemLocation { type_, __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: 0 } }
+    CUmemLocation::new(type_, 0)
 }
 
 /// Maps new memory at an address.

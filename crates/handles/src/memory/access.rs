@@ -88,19 +88,15 @@ pub(super) fn list(driver: &Driver, given: &[(Accessor, Access)]) -> Result<Vec<
 
 /// A device as a location.
 pub(super) fn location(device: &Device) -> CUmemLocation {
-    of(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, device.as_raw())
+    CUmemLocation::device(device.as_raw())
 }
 
 /// The host as a location.
 pub(super) fn host() -> CUmemLocation {
-    of(CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0)
+    CUmemLocation::new(CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0)
 }
 
 /// A NUMA node as a location.
 pub(super) fn host_numa(node: i32) -> CUmemLocation {
-    of(CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA, node)
-}
-
-fn of(type_: CUmemLocationType, id: c_int) -> CUmemLocation {
-    CUmemLocation { type_, __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id } }
+    CUmemLocation::new(CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA, node)
 }

@@ -7,9 +7,10 @@ use crate::{
     device::Device,
     driver::Driver,
     error::{Error, Note, Refused, Result},
+    event::Event,
     object::ObjectKind,
     resource::{Closed, Handle, Resource},
-    stream::{AsStream, StreamRef},
+    stream::{AsStream, Stream, StreamRef},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use parking_lot::Mutex;
@@ -274,6 +275,12 @@ impl Mapping {
     pub fn used_by(&self, stream: StreamRef<'_>) -> Result<()> {
         self.driver().check_same(stream.driver(), "stream")?;
         self.0.deps().users.used_on(stream, None)
+    }
+
+    /// As [`used_on`](Self::used_on), for what is queued on the stream up to an event, and nothing that is queued later.
+    #[doc(hidden)]
+    pub fn used_until(&self, stream: &Stream, event: &Event) {
+        self.0.deps().users.used_until(stream, event);
     }
 
     /// Whether no stream is known any more that it would wait for.

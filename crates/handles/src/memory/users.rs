@@ -118,9 +118,56 @@ impl Users {
     fn keep(&self, stream: &Stream) {
         let key = Key { id: stream.id(), thread: None };
         let mut users = self.0.lock();
-        if !users.iter().any(|user| user.key == key) {
-            users.push(User { key, how: How::Kept(stream.clone()) });
+        let former = match users.iter_mut().find(|user| user.key == key) {
+            // What was marked before comes before what is queued by now.
+            Some(User { how: how @ How::Marked(_), .. }) => {
+                Some(mem::replace(how, How::Kept(stream.clone())))
+            }
+            Some(_) => None,
+            None => {
+                users.push(User { key, how: How::Kept(stream.clone()) });
+                None
+            }
+        };
+        drop(users);
+        // An event that goes does so with nothing locked.
+        drop(former);
+    }
+
+    /// Marks what is queued on the stream by now, for [`used_until`](Self::used_until), on a thread that must not wait. `None`:
+    /// it couldn't be marked, which was told where a call failed; the stream itself may still be kept.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn mark_of(stream: &Stream, object: Object) -> Option<Event> {
+        match mark(stream) {
+            Ok(event) => Some(event),
+            Err(error) => {
+                // Inside a callback, or captured: no call was made, or none failed.
+                if error.failure().is_some() && error.kind() != ErrorKind::NotPermitted {
+                    warn(stream.driver(), object, &error, Fate::Unknown);
+                }
+                None
+            }
         }
+    }
+
+    /// Remembers that work of this stream up to what the event marks uses memory whose end waits for none. Of the same stream a
+    /// later event takes the place of an earlier one, and a stream that is kept stays so.
+    pub(crate) fn used_until(&self, stream: &Stream, event: &Event) {
+        let key = Key { id: stream.id(), thread: None };
+        let mut users = self.0.lock();
+        let former = match users.iter_mut().find(|user| user.key == key) {
+            Some(User { how: how @ How::Marked(_), .. }) => {
+                Some(mem::replace(how, How::Marked(event.clone())))
+            }
+            Some(_) => None,
+            None => {
+                users.push(User { key, how: How::Marked(event.clone()) });
+                None
+            }
+        };
+        drop(users);
+        drop(former);
     }
 
     #[cold]

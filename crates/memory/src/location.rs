@@ -1,8 +1,6 @@
 //! A place for memory, as hints name it.
 
-use cuhold_handles::driver_sys::ffi::{
-    CU_DEVICE_CPU, CUdevice, CUmemLocation, CUmemLocation_st__bindgen_ty_1, CUmemLocationType,
-};
+use cuhold_handles::driver_sys::ffi::{CU_DEVICE_CPU, CUdevice, CUmemLocation, CUmemLocationType};
 use std::fmt;
 
 /// A place for memory: where pages of managed memory should be, or where a copy's end is.
@@ -28,7 +26,7 @@ impl Location {
             Self::HostNuma(node) => (CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA, node),
             Self::HostNumaCurrent => (CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0),
         };
-        CUmemLocation { type_, __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id } }
+        CUmemLocation::new(type_, id)
     }
 
     /// As a driver before 12.2 takes it, which knows devices and the host.

@@ -10,11 +10,12 @@ mod cache;
 
 #[cfg(test)]
 mod sync {
+    pub(crate) use cuhold_handles::driver_sys::mutant;
+    use loom::sync::MutexGuard;
     pub(crate) use loom::sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     };
-    use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
@@ -27,27 +28,12 @@ mod sync {
             self.0.lock().unwrap()
         }
     }
-
-    #[derive(Debug)]
-    pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
-
-    impl<T> RwLock<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(loom::sync::RwLock::new(value))
-        }
-        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-            self.0.read().unwrap()
-        }
-        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-            self.0.write().unwrap()
-        }
-    }
 }
 
 #[cfg(test)]
 mod model {
     use super::{
-        cache::{Cache, Entry, Freed},
+        cache::{Cache, Freed, Share},
         sync::Arc,
     };
     use std::sync::Mutex;
@@ -104,31 +90,39 @@ mod model {
     struct Process {
         driver: Arc<Driver>,
         cache: Arc<Cache<u8, ()>>,
+        /// Where this thread looks up.
+        slot: usize,
     }
 
     impl Process {
-        fn new(refuse: usize, fail: usize) -> Self {
+        fn new(slots: usize, refuse: usize, fail: usize) -> Self {
             let driver = Driver::default();
             *driver.0.lock().unwrap() = State { refuse, fail, ..State::default() };
-            let cache = Cache::new(1, |key| usize::from(*key));
-            Self { driver: Arc::new(driver), cache: Arc::new(cache) }
+            let cache = Cache::new(slots);
+            Self { driver: Arc::new(driver), cache: Arc::new(cache), slot: 0 }
         }
 
-        fn enter(&self, key: u8) -> Arc<Entry<u8, ()>> {
-            let entry = self.cache.enter(&key, || Ok::<_, ()>(self.driver.import())).unwrap();
-            let () = entry.mapping();
+        fn enter(&self, key: u8) -> Arc<Share<u8, ()>> {
+            let map = || Ok::<_, ()>(self.driver.import());
+            let share = self.cache.enter(self.slot, &key, map).unwrap();
+            let () = share.mapping();
             self.driver.use_it();
-            entry
+            share
         }
 
-        fn leave(&self, entry: &Entry<u8, ()>) -> Option<Result<(), ()>> {
+        fn leave(&self, share: &Share<u8, ()>) -> Option<Result<(), ()>> {
             self.driver.use_it();
-            self.cache.leave(entry, ADDRESS, |()| self.driver.free())
+            self.cache.leave(share, ADDRESS, |()| self.driver.free())
+        }
+
+        /// As a drop does whose free was refused: it comes again.
+        fn leave_for_good(&self, share: &Share<u8, ()>) {
+            while self.leave(share).is_some_and(|freed| freed.is_err()) {}
         }
 
         fn once(&self) {
-            let entry = self.enter(0);
-            let _: Option<Result<(), ()>> = self.leave(&entry);
+            let share = self.enter(0);
+            let _: Option<Result<(), ()>> = self.leave(&share);
         }
 
         /// At the end nothing is mapped, and each mapping was freed once.
@@ -141,11 +135,11 @@ mod model {
         }
     }
 
-    /// Does the same on several threads, this one included.
+    /// Does the same on several threads, this one included, each with a slot of its own if there are as many.
     fn on_threads(process: &Process, count: usize, work: fn(&Process)) {
         let others: Vec<_> = (1..count)
-            .map(|_| {
-                let process = process.clone();
+            .map(|slot| {
+                let process = Process { slot, ..process.clone() };
                 loom::thread::spawn(move || work(&process))
             })
             .collect();
@@ -155,10 +149,20 @@ mod model {
         }
     }
 
+    /// All orders of the same work, of threads that share a slot and of threads that don't; at most so many of them are
+    /// interrupted where they needn't be.
+    fn in_all_orders(preemptions: Option<usize>, work: fn(usize)) {
+        for slots in [1, 2] {
+            let mut model = loom::model::Builder::new();
+            model.preemption_bound = preemptions;
+            model.check(move || work(slots));
+        }
+    }
+
     #[test]
     fn an_import_beside_the_last_drop_adopts_the_mapping_or_maps_it_again() {
-        loom::model(|| {
-            let process = Process::new(0, 0);
+        in_all_orders(None, |slots| {
+            let process = Process::new(slots, 0, 0);
             on_threads(&process, 2, Process::once);
             process.is_empty();
         });
@@ -166,10 +170,8 @@ mod model {
 
     #[test]
     fn of_three_threads_that_import_and_drop_each_mapping_is_freed_once() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(|| {
-            let process = Process::new(0, 0);
+        in_all_orders(Some(2), |slots| {
+            let process = Process::new(slots, 0, 0);
             on_threads(&process, 3, Process::once);
             process.is_empty();
         });
@@ -177,10 +179,8 @@ mod model {
 
     #[test]
     fn a_thread_that_imports_twice_beside_one_that_drops_never_uses_what_is_freed() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(|| {
-            let process = Process::new(0, 0);
+        in_all_orders(Some(2), |slots| {
+            let process = Process::new(slots, 0, 0);
             on_threads(&process, 2, |process| {
                 let one = process.enter(0);
                 let two = process.enter(0);
@@ -193,20 +193,36 @@ mod model {
 
     #[test]
     fn a_free_that_was_refused_in_a_callback_is_made_when_it_comes_again() {
-        loom::model(|| {
-            let process = Process::new(1, 0);
+        in_all_orders(None, |slots| {
+            let process = Process::new(slots, 1, 0);
             on_threads(&process, 2, |process| {
-                let entry = process.enter(0);
-                while process.leave(&entry).is_some_and(|freed| freed.is_err()) {}
+                let share = process.enter(0);
+                process.leave_for_good(&share);
             });
             process.is_empty();
         });
     }
 
     #[test]
+    fn a_look_up_beside_a_free_that_is_refused_has_the_mapping_or_maps_it_again() {
+        in_all_orders(Some(3), |slots| {
+            let process = Process::new(slots, 1, 0);
+            // Both slots know it, so that the look-up may find it dead.
+            let shares: Vec<_> =
+                (0..2).map(|slot| Process { slot, ..process.clone() }.enter(0)).collect();
+            assert!(process.leave(&shares[1]).is_none());
+            let other = Process { slot: 1, ..process.clone() };
+            let finder = loom::thread::spawn(move || other.leave_for_good(&other.enter(0)));
+            process.leave_for_good(&shares[0]);
+            finder.join().unwrap();
+            process.is_empty();
+        });
+    }
+
+    #[test]
     fn a_free_that_is_reported_as_failed_is_made_once_and_its_mapping_never_used_again() {
-        loom::model(|| {
-            let process = Process::new(0, 1);
+        in_all_orders(None, |slots| {
+            let process = Process::new(slots, 0, 1);
             on_threads(&process, 2, Process::once);
             process.is_empty();
         });
@@ -214,11 +230,11 @@ mod model {
 
     #[test]
     fn a_sink_that_imports_while_it_is_told_of_a_failed_free_finds_no_lock_held() {
-        loom::model(|| {
-            let process = Process::new(0, 1);
+        in_all_orders(Some(4), |slots| {
+            let process = Process::new(slots, 0, 1);
             on_threads(&process, 2, |process| {
-                let entry = process.enter(0);
-                if let Some(Err(())) = process.leave(&entry) {
+                let share = process.enter(0);
+                if let Some(Err(())) = process.leave(&share) {
                     // The sink, on the thread that dropped.
                     process.once();
                 }
@@ -230,11 +246,11 @@ mod model {
     #[test]
     fn two_descriptors_of_one_memory_share_its_mapping() {
         // Here the driver gives one address for both, as it does.
-        loom::model(|| {
-            let process = Process::new(0, 0);
+        in_all_orders(None, |slots| {
+            let process = Process::new(slots, 0, 0);
             let one = process.enter(0);
-            let two = process.cache.enter(&1, || Ok::<_, ()>((ADDRESS, ()))).unwrap();
-            assert!(Arc::ptr_eq(&one, &two));
+            let two = process.cache.enter(0, &1, || Ok::<_, ()>((ADDRESS, ()))).unwrap();
+            assert!(std::ptr::eq(one.mapping(), two.mapping()));
             assert!(process.leave(&one).is_none());
             let again = process.enter(1);
             assert!(process.leave(&two).is_none());

@@ -4,6 +4,7 @@
 //! first as it is, and must pass; then with its mechanism taken out, and must fail: reported as failed by the harness for a
 //! panic in the test's own code, not killed by the time limit, not ended by a signal.
 
+mod memory;
 mod table;
 
 use crate::{
@@ -18,7 +19,7 @@ use std::{
     process::Command,
     time::{Duration, Instant},
 };
-use table::{MUTANTS, Mutant, Test};
+use table::{Mutant, Test};
 
 /// As in `crates/driver-sys/src/mutant.rs`.
 const VARIABLE: &str = "CUHOLD_MUTANT";
@@ -49,6 +50,11 @@ impl Score {
     }
 }
 
+/// All of them.
+fn mutants() -> impl Iterator<Item = &'static Mutant> {
+    table::MUTANTS.iter().chain(memory::MUTANTS)
+}
+
 /// Runs all of them, prints a table, and fails if one survives.
 pub(crate) fn run() -> Result<Score> {
     let score = score(true)?;
@@ -63,12 +69,12 @@ pub(crate) fn count() -> Result<Score> {
 
 fn score(told: bool) -> Result<Score> {
     let binaries = build()?;
-    let tests: BTreeSet<Test> = MUTANTS.iter().map(|mutant| mutant.test).collect();
+    let tests: BTreeSet<Test> = mutants().map(|mutant| mutant.test).collect();
     for test in tests {
         check_sound(&binaries, test)?;
     }
-    let mut score = Score { mutants: MUTANTS.len(), caught: 0 };
-    for Mutant { name, without, test } in MUTANTS {
+    let mut score = Score { mutants: mutants().count(), caught: 0 };
+    for Mutant { name, without, test } in mutants() {
         let begun = Instant::now();
         let ran = run_test(&binaries, *test, Some(name))?;
         let ended = Ended::of(&ran, *test)?;
@@ -84,7 +90,7 @@ fn score(told: bool) -> Result<Score> {
 
 /// The packages whose tests the table names.
 fn packages() -> BTreeSet<&'static str> {
-    MUTANTS.iter().map(|mutant| mutant.test.package).collect()
+    mutants().map(|mutant| mutant.test.package).collect()
 }
 
 fn build() -> Result<Vec<Executable>> {
@@ -211,7 +217,7 @@ mod tests {
         let policy = sources.iter().filter(|source| source.path.starts_with("crates/"));
         let mut found: Vec<&str> = policy.flat_map(|source| asked_for(&source.text)).collect();
         found.sort_unstable();
-        let mut named: Vec<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        let mut named: Vec<&str> = mutants().map(|mutant| mutant.name).collect();
         named.sort_unstable();
         assert_eq!(found, named);
     }

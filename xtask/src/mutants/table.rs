@@ -1,6 +1,7 @@
 //! The mutants: each mechanism of the failure policy that can be taken out, and the test that must then fail.
 //!
-//! The name stands in the sources as `mutant::is_out("NAME")`, at the mechanism; a test compares the two.
+//! The name stands in the sources as `mutant::is_out("NAME")`, at the mechanism; a test compares the two. Those of
+//! `crates/memory` stand in `memory.rs`.
 
 /// One mechanism.
 #[derive(Clone, Copy, Debug)]
@@ -23,16 +24,12 @@ pub(super) struct Test {
 }
 
 /// Of the crate's test binary `it`.
-const fn it(package: &'static str, name: &'static str) -> Test {
+pub(super) const fn it(package: &'static str, name: &'static str) -> Test {
     Test { package, target: "it", name }
 }
 
 const fn handles(name: &'static str) -> Test {
     it("cuhold-handles", name)
-}
-
-const fn memory(name: &'static str) -> Test {
-    it("cuhold-memory", name)
 }
 
 const fn graph(name: &'static str) -> Test {
@@ -44,7 +41,7 @@ const fn cudarc(name: &'static str) -> Test {
     Test { package: "cuhold-cudarc", target: "lib", name }
 }
 
-const fn mutant(name: &'static str, without: &'static str, test: Test) -> Mutant {
+pub(super) const fn mutant(name: &'static str, without: &'static str, test: Test) -> Mutant {
     Mutant { name, without, test }
 }
 
@@ -178,11 +175,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "exposure",
         "a stream whose raw value others have is asked whether it is captured",
         handles("host_fn::only_a_stream_that_others_may_capture_is_asked"),
-    ),
-    mutant(
-        "captured-work",
-        "safe work is refused on a stream that somebody captures",
-        memory("buffer::safe_work_never_becomes_part_of_somebody_s_capture"),
     ),
     // How objects end.
     mutant(
@@ -347,51 +339,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             name: "report::guards::tests::what_is_pending_is_raised_before_a_denial_ends",
         },
     ),
-    // Memory.
-    mutant(
-        "retire",
-        "host memory of a dropped copy is kept until the copy is done",
-        memory("pending::a_dropped_copy_keeps_its_memory_until_it_is_done"),
-    ),
-    mutant(
-        "leak",
-        "host memory whose copy can't be waited for is leaked",
-        memory("pending::after_a_fatal_error_memory_is_leaked_not_freed"),
-    ),
-    mutant(
-        "home",
-        "a stream that may end before the memory does is no home",
-        memory("buffer::a_stream_that_nobody_keeps_alive_is_no_home"),
-    ),
-    mutant(
-        "pool-undo",
-        "a pool that couldn't be set up is destroyed",
-        memory("pool::where_the_threshold_is_refused_no_pool_stays"),
-    ),
-    mutant(
-        "pool-users",
-        "a pool ends after the work of default streams on its memory",
-        memory(
-            "default_stream::a_pool_that_a_default_stream_uses_is_ended_once_that_stream_is_done",
-        ),
-    ),
-    mutant(
-        "default-home",
-        "memory that was moved to a default stream is freed once its work is done",
-        memory("home::memory_that_was_moved_to_a_default_stream_is_freed_once_its_work_is_done"),
-    ),
-    mutant(
-        "peer-reach",
-        "a device is asked whether it can reach a pool's memory before it is let",
-        memory(
-            "peers::a_device_that_can_not_reach_the_memory_is_refused_by_name_and_nothing_changes",
-        ),
-    ),
-    mutant(
-        "peer-wait",
-        "a peer's work is waited for before the memory is taken out of its reach",
-        memory("peers::a_peer_is_removed_once_its_work_is_done"),
-    ),
     // Memory that isn't stream-ordered.
     mutant(
         "foreign-users",
@@ -404,11 +351,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "registered-leak",
         "host memory that may still be registered is leaked",
         handles("memory::registered_memory_is_leaked_where_it_could_not_be_unregistered"),
-    ),
-    mutant(
-        "home-order",
-        "a stream that takes a buffer over waits for the one that had it",
-        memory("home::memory_that_is_closed_behind_another_stream_is_freed_after_its_work"),
     ),
     // The bridge to cudarc.
     mutant(
@@ -436,19 +378,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "cudarc-loan",
         "what cudarc still uses isn't ended",
         cudarc("loan::tests::a_loan_ends_once_nobody_has_the_other_value_and_a_weak_one_counts"),
-    ),
-    // Memory of other processes.
-    mutant(
-        "import-order",
-        "an import that ends on another stream than the freeing one leaves its order behind",
-        memory("ipc::imports::exact_counts_of_imports_and_their_ends"),
-    ),
-    mutant(
-        "import-leak",
-        "imported memory that unordered work may use is never freed, although it is imported again",
-        memory(
-            "ipc::order::where_the_freeing_stream_is_captured_the_memory_stays_mapped_and_the_capture_goes_on",
-        ),
     ),
     // Executable graphs.
     mutant(

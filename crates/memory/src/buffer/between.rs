@@ -1,6 +1,6 @@
 //! Copies between device memory.
 
-use super::{BufferView, BufferViewMut, home::Across};
+use super::{BufferView, BufferViewMut, home};
 use crate::{
     layout,
     order::same_stream,
@@ -102,13 +102,8 @@ impl<T: Pod> BufferViewMut<'_, T> {
         if src.bytes == 0 {
             return Ok(());
         }
-        self.driver().check_callable()?;
         let dst = self.span();
-        // A default stream isn't let at memory of which it isn't known that its pool is kept.
-        let on_source = dst.home.is_token() && !src.home.is_token();
-        let (runs, other) = if on_source { (src.home, dst.home) } else { (dst.home, src.home) };
-        let across = Across::begin(runs, other)?;
-        across.end(transfer::copy_across(runs, dst, src))
+        home::across(dst.home, src.home, |runs| transfer::copy_across(runs, dst, src))
     }
 
     /// The memory of a view that isn't of another driver or length.

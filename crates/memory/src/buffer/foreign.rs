@@ -13,9 +13,12 @@ use crate::{
 use bytemuck::Pod;
 use cuhold_handles::{
     Driver, Error, ObjectKind, Owner, Result, Stream,
-    driver_sys::ffi::{
-        CU_DEVICE_INVALID, CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute, c_int, c_uint,
-        c_void,
+    driver_sys::{
+        ffi::{
+            CU_DEVICE_INVALID, CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute, c_int,
+            c_uint, c_void,
+        },
+        mutant,
     },
 };
 use std::sync::Arc;
@@ -98,7 +101,7 @@ impl<T: Pod> Buffer<T> {
             residence: known.residence,
             device: known.device,
             origin: Origin::Borrowed,
-            waits: owner.is_some() && bytes > 0,
+            waits: owner.is_some() && bytes > 0 && !mutant::is_out("owner-wait"),
         };
         check_reached(facts, ptr, stream)?;
         let lent = Arc::new(Lent { residence: known.residence, _owner: owner });

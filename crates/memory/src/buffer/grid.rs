@@ -10,7 +10,7 @@
 
 #![expect(unsafe_code, reason = "copies of memory that a `Pending` owns")]
 
-use super::{BufferView, BufferViewMut, keep::Shareable};
+use super::{BufferView, BufferViewMut, home, keep::Shareable};
 use crate::{
     host::{HostSource, HostTarget},
     layout,
@@ -442,21 +442,66 @@ impl<T: Pod> GridViewMut<'_, T> {
     where
         T: 's,
     {
-        let src = src.into();
-        self.driver().check_same(src.driver(), "src")?;
+        let src = self.same_size(src.into())?;
         if !same_stream(self.span.home, src.span.home) {
             return Err(transfer::other_home());
-        }
-        if self.grid.size != src.grid.size {
-            return Err(Error::argument(format!(
-                "src: a box of {:?} where the destination has {:?}",
-                src.grid.size, self.grid.size
-            )));
         }
         match (self.place(), src.place()) {
             (Some(dst), Some(src)) => boxed::copy(dst, src),
             _ => Ok(()),
         }
+    }
+
+    /// Queues a copy from a box of the same size and of another home stream: one of this context, of another one, or of
+    /// another device. It is ordered as [`BufferViewMut::copy_across`] is; each box has gaps of its own.
+    ///
+    /// Calls `cuMemcpy2DAsync`, for several slices `cuMemcpy3DAsync`, between devices `cuMemcpy3DPeerAsync`; for boxes without
+    /// gaps as [`BufferViewMut::copy_across`], `cuMemcpyDtoDAsync` and `cuMemcpyPeerAsync`; before and after it
+    /// `cuEventRecord`, `cuStreamWaitEvent`, and `cuEventCreate` where a context has no idle event; for exposed streams
+    /// `cuStreamIsCapturing`; after a failure `cuEventDestroy`, and `cuStreamSynchronize` where the other stream can't wait
+    /// for the copy.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): `src` is of another driver or size;
+    /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): somebody captures one of the streams;
+    /// - the calls' failures; [completed](Error::completed) where the copy was queued.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_memory::{Buffer, Grid, handles::{Device, Driver}};
+    /// # use cuhold_driver_sim::{Sim, SimOptions};
+    /// # let driver = Driver::from_api(Sim::with_options(SimOptions::with_devices(2)));
+    /// # let (one, two) = (Device::with_driver(&driver, 0)?, Device::with_driver(&driver, 1)?);
+    /// let image = Buffer::from_slice(&one.new_stream()?, &[1, 2, 3, 4, 5, 6, 7, 8, 9])?;
+    /// let mut tile = Buffer::<i32>::uninit(&two.new_stream()?, 4)?;
+    /// let corner = image.view(4..)?.grid(Grid::rect([2, 2]).pitch(3))?;
+    /// tile.as_view_mut().into_grid(Grid::rect([2, 2]))?.copy_across(corner)?;
+    /// assert_eq!(tile.to_vec()?, [5, 6, 8, 9]);
+    /// # Ok::<(), cuhold_memory::handles::Error>(())
+    /// ```
+    #[doc(alias = "cuMemcpy3DPeerAsync")]
+    pub fn copy_across<'s>(&mut self, src: impl Into<GridView<'s, T>>) -> Result<()>
+    where
+        T: 's,
+    {
+        let src = self.same_size(src.into())?;
+        let (Some(dst), Some(src)) = (self.place(), src.place()) else { return Ok(()) };
+        if same_stream(dst.home, src.home) {
+            return boxed::copy(dst, src);
+        }
+        home::across(dst.home, src.home, |runs| boxed::copy_across(runs, dst, src))
+    }
+
+    /// A box that isn't of another driver or size.
+    fn same_size<'s>(&self, src: GridView<'s, T>) -> Result<GridView<'s, T>> {
+        self.driver().check_same(src.driver(), "src")?;
+        if self.grid.size == src.grid.size {
+            return Ok(src);
+        }
+        Err(Error::argument(format!(
+            "src: a box of {:?} where the destination has {:?}",
+            src.grid.size, self.grid.size
+        )))
     }
 }
 

@@ -120,7 +120,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// Whether [`keep`](Self::keep) was ever called.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         !self.shared.load(Ordering::Acquire).is_null()
     }
 

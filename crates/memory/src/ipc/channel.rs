@@ -126,7 +126,7 @@ impl IpcChannel {
     /// # Errors
     /// As [`send_bytes`](Self::send_bytes).
     pub fn send_pool(&mut self, pool: &ExportedPool) -> Result<()> {
-        self.send(Kind::Pool, &pool.descriptor().sent(), &[pool.as_fd()])
+        self.send(pool.descriptor().kind(), &pool.descriptor().sent(), &[pool.as_fd()])
     }
 
     /// Sends what another process imports the memory by. The memory is the sender's to keep alive until the other is done
@@ -340,11 +340,16 @@ fn message(frame: &[u8], files: Vec<OwnedFd>) -> Result<Message> {
         _ => Err(Error::argument(format!("files: {} with a message that has none", files.len()))),
     };
     Ok(match header.kind {
-        Kind::Pool => {
+        Kind::Pool | Kind::HostPool => {
             let [file] = <[OwnedFd; 1]>::try_from(files).map_err(|files| {
                 Error::argument(format!("files: {} with a pool, which has one", files.len()))
             })?;
-            Message::Pool(ExportedPool::new(PoolDescriptor::read(sent)?, file))
+            let pool = if header.kind == Kind::HostPool {
+                PoolDescriptor::read_host(sent)?
+            } else {
+                PoolDescriptor::read(sent)?
+            };
+            Message::Pool(ExportedPool::new(pool, file))
         }
         Kind::Buffer => {
             none(&files)?;

@@ -18,7 +18,7 @@
 #![expect(unsafe_code, reason = "maps, orders and frees memory of other processes")]
 
 use super::{
-    cache::{Cache, Entry, Freed},
+    cache::{Cache, Freed, SLOTS_MAX, Share},
     wire::BufferDescriptor,
 };
 use crate::{
@@ -37,14 +37,45 @@ use cuhold_handles::{
     scope::{self, Outcome},
 };
 use parking_lot::Mutex;
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread::AccessError,
+};
 
-/// What names memory to the driver.
-type Export = [u8; 64];
+/// What names memory to the driver. Two are told apart by a number that all their bytes go into: which bytes differ is the
+/// driver's own business, and a look-up that compared them one after the other would take most of its time for that.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Export {
+    mixed: u64,
+    bytes: [u8; 64],
+}
+
+impl Export {
+    fn of(bytes: [u8; 64]) -> Self {
+        /// Odd, so that no bit of a word is lost.
+        const FACTORS: [u64; 8] = [
+            0x9E37_79B9_7F4A_7C15,
+            0xC2B2_AE3D_27D4_EB4F,
+            0x1656_67B1_9E37_79F9,
+            0xD6E8_FEB8_6659_FD93,
+            0xA076_1D64_78BD_642F,
+            0xE703_7ED1_A0B4_28DB,
+            0x8EBC_6AF0_9C88_C6E3,
+            0x5899_65CC_7537_4CC3,
+        ];
+        let (words, _) = bytes.as_chunks::<8>();
+        let products = words.iter().zip(FACTORS);
+        let mixed = products.fold(0_u64, |mixed, (word, factor)| {
+            mixed.wrapping_add(u64::from_le_bytes(*word).wrapping_mul(factor))
+        });
+        Self { mixed, bytes }
+    }
+}
+
 /// A mapping with its imports: what a buffer over it keeps.
-type Imported = Entry<Export, Mapping>;
+type Imported = Share<Export, Mapping>;
 
-const SHARDS: usize = 64;
 /// How many events are kept for later.
 const SPARE_MAX: usize = 64;
 
@@ -59,21 +90,25 @@ pub(crate) struct Imports {
 
 impl Default for Imports {
     fn default() -> Self {
-        let cache = Cache::new(SHARDS, spread);
+        let cache = Cache::new(SLOTS_MAX);
         Self { cache, spare: Mutex::default(), leaked: Mutex::default() }
     }
 }
 
-/// Mixes all bytes: which of them differ between exports is the driver's own business.
-fn spread(export: &Export) -> usize {
-    let mut mixed = 0_u64;
-    for word in export.chunks_exact(8) {
-        let mut whole = [0; 8];
-        whole.copy_from_slice(word);
-        mixed = (mixed ^ u64::from_le_bytes(whole)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        mixed ^= mixed >> 29;
+/// The number of this thread among those that have imported: threads that differ in it look up beside each other.
+fn thread() -> usize {
+    /// How many have.
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: Cell<Option<usize>> = const { Cell::new(None) };
     }
-    usize::try_from(mixed & 0xFFFF).unwrap_or_default()
+    // It has no drop, so that it is there as long as the thread.
+    let known = OWN.try_with(Cell::get).unwrap_or_default();
+    known.unwrap_or_else(|| {
+        let number = THREADS.fetch_add(1, Ordering::Relaxed);
+        let _: Result<(), AccessError> = OWN.try_with(|own| own.set(Some(number)));
+        number
+    })
 }
 
 impl Imports {
@@ -173,7 +208,7 @@ impl ImportedPool {
             self.used_on_default(stream)?;
         }
         let map = || self.map(descriptor, stream);
-        let imported = self.imports().cache.enter(&descriptor.export, map)?;
+        let imported = self.imports().cache.enter(thread(), &Export::of(descriptor.export), map)?;
         let ptr = imported.mapping().ptr.saturating_add(descriptor.offset);
         let bytes = usize::try_from(descriptor.bytes).unwrap_or(usize::MAX);
         let block = Block { ptr, bytes, tag: 0 };
@@ -235,6 +270,9 @@ impl ImportedPool {
             Ok(ptr)
         };
         let undo = |ptr, error| {
+            if mutant::is_out("import-undo") {
+                return error;
+            }
             // SAFETY: imported a moment ago, and given to nobody.
             unsafe { ordered::free(ptr, stream) }.note_undo(error, ptr)
         };
@@ -374,7 +412,7 @@ fn unless_captured(
 ) -> Result<()> {
     let is_captured = Cell::new(false);
     let outcome = order::cleanup(stream, call, |calls| {
-        if is_capturing(calls, stream)? {
+        if is_capturing(calls, stream)? && !mutant::is_out("import-captured") {
             is_captured.set(true);
             return Ok(());
         }
@@ -424,6 +462,6 @@ unsafe impl MemoryResource for Imported {
     }
 
     fn residence(&self) -> Residence {
-        Residence::Device
+        self.mapping().pool.residence()
     }
 }

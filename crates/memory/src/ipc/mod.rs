@@ -19,6 +19,8 @@
 //! imported from a pool that is watched.
 
 mod cache;
+#[cfg(test)]
+mod cache_tests;
 mod channel;
 mod export;
 mod import;

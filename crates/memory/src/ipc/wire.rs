@@ -6,18 +6,21 @@
 //!   6  2  kind              12  4  n
 //!
 //!   pool    40  identity 16, UUID of the device 16, most bytes 8 (0: not known)
+//!   pool on a NUMA node of the host
+//!           44  the same, the node 4
 //!   buffer  96  identity of its pool 16, the driver's export 64, offset in bytes 8, size in bytes 8
 //!   event   64  the driver's handle
 //!   bytes    n  a user's own
 //! ```
 //!
 //! Numbers are little-endian. Every field is checked when it is read: what is cut short, too long, of another version or
-//! kind, or damaged is an `Err` that says which. The check sum finds damage, not malice: a peer is trusted with the memory
+//! kind, or damaged is an `Err` that says which. A reader that doesn't know of pools on the host refuses them, as it must: it
+//! would take them for a device's. The check sum finds damage, not malice: a peer is trusted with the memory
 //! that it exports.
 
 #![deny(clippy::arithmetic_side_effects)]
 
-use crate::layout;
+use crate::{layout, resource::Residence};
 use cuhold_handles::{Error, EventHandle, Result};
 use std::{fmt, ops::RangeBounds};
 
@@ -39,6 +42,7 @@ pub(super) enum Kind {
     Buffer,
     Event,
     Bytes,
+    HostPool,
 }
 
 impl Kind {
@@ -48,14 +52,15 @@ impl Kind {
             Self::Buffer => 2,
             Self::Event => 3,
             Self::Bytes => 4,
+            Self::HostPool => 5,
         }
     }
 
     fn of(number: u16) -> Result<Self> {
-        [Self::Pool, Self::Buffer, Self::Event, Self::Bytes]
+        [Self::Pool, Self::Buffer, Self::Event, Self::Bytes, Self::HostPool]
             .into_iter()
             .find(|kind| kind.number() == number)
-            .ok_or_else(|| malformed(format!("kind {number}, and 1 to 4 are known")))
+            .ok_or_else(|| malformed(format!("kind {number}, and 1 to 5 are known")))
     }
 
     /// How many bytes are sent; `None` for a user's own.
@@ -65,6 +70,7 @@ impl Kind {
             Self::Buffer => Some(BufferDescriptor::LENGTH),
             Self::Event => Some(64),
             Self::Bytes => None,
+            Self::HostPool => Some(PoolDescriptor::HOST_LENGTH),
         }
     }
 }
@@ -165,6 +171,10 @@ pub(super) fn opened(bytes: &[u8]) -> Result<(Header, &[u8])> {
 
 fn opened_as(kind: Kind, bytes: &[u8]) -> Result<&[u8]> {
     let (header, sent) = opened(bytes)?;
+    of_kind(header, kind, sent)
+}
+
+fn of_kind(header: Header, kind: Kind, sent: &[u8]) -> Result<&[u8]> {
     if header.kind == kind {
         return Ok(sent);
     }
@@ -242,10 +252,13 @@ pub struct PoolDescriptor {
     pub(crate) identity: PoolIdentity,
     pub(crate) device: [u8; 16],
     pub(crate) max_bytes: u64,
+    /// The NUMA node of the host whose memory it holds; `None` for a device's.
+    pub(crate) node: Option<i32>,
 }
 
 impl PoolDescriptor {
     const LENGTH: usize = 40;
+    const HOST_LENGTH: usize = 44;
 
     /// What tells the pool from all others.
     ///
@@ -255,13 +268,21 @@ impl PoolDescriptor {
         self.identity
     }
 
-    /// The UUID of the device whose memory it holds. Two processes may count devices differently; this is the same in
-    /// all.
+    /// The UUID of the device whose memory it holds; for a pool of the host's memory that of the device which the exporter uses
+    /// it with. Two processes may count devices differently; this is the same in all.
     ///
     /// Calls nothing.
     #[must_use]
     pub fn device_uuid(&self) -> [u8; 16] {
         self.device
+    }
+
+    /// Where its memory lies: on its device, or on a NUMA node of the host.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn residence(&self) -> Residence {
+        self.node.map_or(Residence::Device, Residence::HostNuma)
     }
 
     /// The most memory that it may hold, in bytes, where that is known.
@@ -279,7 +300,7 @@ impl PoolDescriptor {
     /// # Errors
     /// None that is known.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        frame(Kind::Pool, 0, &self.sent())
+        frame(self.kind(), 0, &self.sent())
     }
 
     /// What was sent as these bytes.
@@ -290,22 +311,46 @@ impl PoolDescriptor {
     /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument) says what is wrong with the bytes: cut short, too
     /// long, of another version or kind, damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        Self::read(opened_as(Kind::Pool, bytes)?)
+        match opened(bytes)? {
+            (header, sent) if header.kind == Kind::HostPool => Self::read_host(sent),
+            (header, sent) => Self::read(of_kind(header, Kind::Pool, sent)?),
+        }
+    }
+
+    /// As what it is sent.
+    pub(super) fn kind(&self) -> Kind {
+        if self.node.is_some() { Kind::HostPool } else { Kind::Pool }
     }
 
     pub(super) fn sent(&self) -> Vec<u8> {
         let max_bytes = self.max_bytes.to_le_bytes();
-        [&self.identity.0[..], &self.device[..], &max_bytes[..]].concat()
+        let node = self.node.map(i32::to_le_bytes);
+        let node: &[u8] = node.as_ref().map_or(&[], |node| &node[..]);
+        [&self.identity.0[..], &self.device[..], &max_bytes[..], node].concat()
     }
 
     pub(super) fn read(sent: &[u8]) -> Result<Self> {
+        Self::read_from(&mut Reader(sent))
+    }
+
+    pub(super) fn read_host(sent: &[u8]) -> Result<Self> {
         let mut reader = Reader(sent);
+        let pool = Self::read_from(&mut reader)?;
+        let node = i32::from_le_bytes(reader.array()?);
+        if node < 0 {
+            return Err(malformed(format!("NUMA node {node}, and nodes are numbered from 0")));
+        }
+        Ok(Self { node: Some(node), ..pool })
+    }
+
+    fn read_from(reader: &mut Reader<'_>) -> Result<Self> {
         let identity = PoolIdentity(reader.array()?);
         if identity.0 == [0; 16] {
             return Err(malformed("the pool's identity is 0".to_owned()));
         }
         let device = reader.array()?;
-        Ok(Self { identity, device, max_bytes: u64::from_le_bytes(reader.array()?) })
+        let max_bytes = u64::from_le_bytes(reader.array()?);
+        Ok(Self { identity, device, max_bytes, node: None })
     }
 }
 

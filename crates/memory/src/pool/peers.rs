@@ -66,7 +66,7 @@ impl Peers {
             return Ok(());
         }
         let used = CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
-        if attributes::get(calls, pool, used)? > 0 {
+        if attributes::get(calls, pool, used)? > 0 && !mutant::is_out("peer-outlived") {
             return Ok(());
         }
         for device in granted {
@@ -243,7 +243,8 @@ impl Pool {
         }
         self.wait_for_peers(&change.remove, peers)?;
         // What waits for them at the pool's end is there before they may work (P6).
-        for peer in change.add.iter().filter(|_| !self.is_borrowed()) {
+        let is_waited_for = !self.is_borrowed() && !mutant::is_out("peer-users");
+        for peer in change.add.iter().filter(|_| is_waited_for) {
             deps.users.used_in(peer.context())?;
         }
         let context = |peer: &Device| (peer.as_raw(), peer.context().clone());
@@ -332,15 +333,13 @@ fn primary(driver: &Driver, device: CUdevice) -> Result<Device> {
     Device::with_driver(driver, ordinal)
 }
 
-fn location(id: CUdevice) -> CUmemLocation {
-    CUmemLocation {
-        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id },
-    }
-}
-
-fn has_access(calls: Calls<'_>, pool: CUmemoryPool, device: CUdevice) -> Result<bool, Failure> {
-    let (mut flags, mut place) = (NONE, location(device));
+/// Whether a device reaches the pool's memory.
+pub(super) fn has_access(
+    calls: Calls<'_>,
+    pool: CUmemoryPool,
+    device: CUdevice,
+) -> Result<bool, Failure> {
+    let (mut flags, mut place) = (NONE, CUmemLocation::device(device));
     // SAFETY: *handles*: the caller's pool; *pointers*: live locals.
     unsafe { calls.cuMemPoolGetAccess(&raw mut flags, pool, &raw mut place) }?;
     Ok(flags != NONE)
@@ -362,7 +361,7 @@ fn set(
     list: &[(CUdevice, CUmemAccess_flags)],
 ) -> Result<(), Failure> {
     let entry = |(device, flags): &(CUdevice, CUmemAccess_flags)| CUmemAccessDesc {
-        location: location(*device),
+        location: CUmemLocation::device(*device),
         flags: *flags,
     };
     let list: Vec<_> = list.iter().map(entry).collect();

@@ -106,7 +106,7 @@ impl PoolPlace {
             }
             Self::Managed => (LocationType::CU_MEM_LOCATION_TYPE_NONE, 0),
         };
-        CUmemLocation { type_, __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id } }
+        CUmemLocation::new(type_, id)
     }
 
     /// Refuses what the driver would refuse without saying why.

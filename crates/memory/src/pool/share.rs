@@ -8,15 +8,18 @@
 
 #![expect(unsafe_code, reason = "calls the driver's pool functions")]
 
-use super::Pool;
-use crate::ipc::{
-    ExportedPool, Imports, IpcChannel, PeerWatch, PoolDescriptor, PoolIdentity, new_identity,
-    uuid_of,
+use super::{Pool, peers};
+use crate::{
+    ipc::{
+        ExportedPool, Imports, IpcChannel, PeerWatch, PoolDescriptor, PoolIdentity, new_identity,
+        uuid_of,
+    },
+    resource::Residence,
 };
 use cuhold_handles::{
     AsStream as _, Closed, Device, Driver, Error, FileDescriptor, ObjectKind, Refused, Result,
     Stream, Users,
-    driver_sys::{Call, Calls, Failure, ffi::*},
+    driver_sys::{Call, Calls, Failure, ffi::*, mutant},
     file_pointer, forms,
     resource::{Handle, Resource},
     scope,
@@ -72,7 +75,11 @@ impl Pool {
         // Another thread may have been first: then that one's holds.
         let identity = *self.0.deps().identity.get_or_init(|| identity);
         let max_bytes = self.max_bytes().unwrap_or_default() as u64;
-        Ok(ExportedPool::new(PoolDescriptor { identity, device, max_bytes }, file))
+        let node = match self.residence() {
+            Residence::HostNuma(node) => Some(node),
+            _ => None,
+        };
+        Ok(ExportedPool::new(PoolDescriptor { identity, device, max_bytes, node }, file))
     }
 
     /// What tells the pool from all others, once it was exported.
@@ -124,7 +131,8 @@ impl Registry {
     fn of(driver: &Driver, raw: CUmemoryPool) -> Arc<Imports> {
         let registry = driver.extra::<Self>();
         let mut known = registry.0.lock();
-        if let Some(imports) = known.get(&raw.addr()).and_then(Weak::upgrade) {
+        let of_pool = known.get(&raw.addr()).filter(|_| !mutant::is_out("import-registry"));
+        if let Some(imports) = of_pool.and_then(Weak::upgrade) {
             return imports;
         }
         let new = Arc::<Imports>::default();
@@ -141,6 +149,7 @@ impl Registry {
 #[derive(Debug)]
 pub(crate) struct ImportedPoolDeps {
     device: Device,
+    residence: Residence,
     identity: Option<PoolIdentity>,
     exporter: Option<PeerWatch>,
     imports: OnceLock<Arc<Imports>>,
@@ -205,7 +214,8 @@ pub struct ImportedPool(Handle<ImportedPoolRes>);
 impl ImportedPool {
     /// Imports the pool that another process exported into this file, which stays the caller's: the driver keeps no claim
     /// on it. `device` is where the pool's memory lies, which isn't checked; nor is what is imported from it later, but by
-    /// the driver.
+    /// the driver. A pool of the host's memory is imported with what was told of it
+    /// ([`import_exported`](Self::import_exported)): only that says that it is one.
     ///
     /// Calls `cuMemPoolImportFromShareableHandle`, in relaxed capture mode; `cuMemPoolDestroy` where it is undone.
     ///
@@ -228,10 +238,11 @@ impl ImportedPool {
     }
 
     /// Imports a pool with what was told of it: its device is checked, and later that memory is of this pool and of no
-    /// other.
+    /// other. A pool of the host's memory may be imported for any device, which is let reach it.
     ///
-    /// Calls `cuDeviceGetUuid`, `cuMemPoolImportFromShareableHandle`, the latter in relaxed capture mode; `cuMemPoolDestroy`
-    /// where it is undone.
+    /// Calls `cuDeviceGetUuid`, `cuMemPoolImportFromShareableHandle`, the latter in relaxed capture mode; for a pool of the
+    /// host's memory instead of the former `cuMemPoolGetAccess`, and `cuMemPoolSetAccess` where the device doesn't reach it;
+    /// `cuMemPoolDestroy` where it is undone.
     ///
     /// # Errors
     /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): another device than the pool's; the calls' failures:
@@ -256,7 +267,7 @@ impl ImportedPool {
     /// imported.
     ///
     /// Calls as [`import_exported`](Self::import_exported): `cuDeviceGetUuid`, `cuMemPoolImportFromShareableHandle`,
-    /// `cuMemPoolDestroy`.
+    /// `cuMemPoolGetAccess`, `cuMemPoolSetAccess`, `cuMemPoolDestroy`.
     ///
     /// # Errors
     /// As [`IpcChannel::receive_pool`] and [`import_exported`](Self::import_exported).
@@ -272,11 +283,39 @@ impl ImportedPool {
         exporter: Option<PeerWatch>,
     ) -> Result<Self> {
         let described = exported.descriptor();
-        if uuid_of(device)? != described.device_uuid() {
+        let residence = described.residence();
+        if residence == Residence::Device && uuid_of(device)? != described.device_uuid() {
             return Err(Error::argument("device: the pool's memory lies on another one"));
         }
         let identity = Some(described.identity());
-        Self::make(ImportedPoolDeps { identity, exporter, ..deps(device) }, exported)
+        let deps = ImportedPoolDeps { residence, identity, exporter, ..deps(device) };
+        let pool = Self::make(deps, exported)?;
+        if residence == Residence::Device {
+            return Ok(pool);
+        }
+        match pool.let_device_reach() {
+            Ok(()) => Ok(pool),
+            Err(error) => Err(match pool.close() {
+                Ok(_) => error,
+                Err(refused) => error.with_undo(&refused.error),
+            }),
+        }
+    }
+
+    /// Lets the device reach memory of the host, which is nobody's by itself.
+    fn let_device_reach(&self) -> Result<()> {
+        let (driver, device) = (self.driver(), self.device().as_raw());
+        let let_it = |calls: Calls<'_>| {
+            if peers::has_access(calls, self.raw(), device)? {
+                return Ok(());
+            }
+            peers::grant(calls, self.raw(), &[device])
+        };
+        scope::neutral(
+            driver,
+            || let_it(driver.calls()).map_err(|failure: Failure| driver.error(failure)),
+            |(), error| error,
+        )
     }
 
     fn make(deps: ImportedPoolDeps, file: impl AsFd) -> Result<Self> {
@@ -313,7 +352,7 @@ impl ImportedPool {
     /// Refuses what an exporter that has ended once exported.
     pub(crate) fn check_exporter(&self) -> Result<()> {
         match self.exporter_has_ended()? {
-            Some(true) => Err(Error::state(
+            Some(true) if !mutant::is_out("exporter-ended") => Err(Error::state(
                 "the process that exported the pool has ended, and nothing more is imported from it",
             )),
             _ => Ok(()),
@@ -350,7 +389,15 @@ impl ImportedPool {
         self.0.raw()
     }
 
-    /// The device whose memory it holds.
+    /// Where its memory lies, as its exporter told; where nothing was told it is taken for its device's.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    pub fn residence(&self) -> Residence {
+        self.0.deps().residence
+    }
+
+    /// The device whose memory it holds, or that uses it.
     ///
     /// Calls nothing.
     #[must_use]
@@ -383,7 +430,8 @@ impl ImportedPool {
 fn deps(device: &Device) -> ImportedPoolDeps {
     let imports = OnceLock::new();
     let (device, users) = (device.clone(), Users::default());
-    ImportedPoolDeps { device, identity: None, exporter: None, imports, users }
+    let residence = Residence::Device;
+    ImportedPoolDeps { device, residence, identity: None, exporter: None, imports, users }
 }
 
 forms! {

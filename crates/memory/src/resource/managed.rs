@@ -1,10 +1,10 @@
 //! Managed memory: one address for the host and all devices, outside of any stream's order.
 
-#![expect(unsafe_code, reason = "takes memory apart into its address, and back")]
+#![expect(unsafe_code, reason = "promises what a source of memory promises")]
 
-use super::{Residence, check_end, check_stream, given};
+use super::{Residence, unordered};
 use crate::source::{Block, MemoryResource};
-use cuhold_handles::{Attach, Device, ManagedMemory, ObjectKind, Result, Stream};
+use cuhold_handles::{Device, ManagedMemory, ObjectKind, Result, Stream};
 
 /// Managed memory, which the host and every device reach by one address, and which the driver moves to where it is used.
 ///
@@ -56,12 +56,7 @@ unsafe impl MemoryResource for ManagedResource {
     /// # Errors
     /// A stream of another driver or device; the call's failure, `NOT_SUPPORTED` where the device has no managed memory.
     fn allocate(&self, bytes: usize, stream: &Stream) -> Result<Block> {
-        check_stream(&self.device, stream)?;
-        if bytes == 0 {
-            return Ok(Block::EMPTY);
-        }
-        let memory = ManagedMemory::new(self.device.context(), bytes, Attach::Global)?;
-        given(memory.into_raw(), bytes)
+        unordered::allocate::<ManagedMemory>(&self.device, bytes, stream)
     }
 
     /// Waits for all work of the device's primary context, and for that of a stream of another context.
@@ -69,15 +64,8 @@ unsafe impl MemoryResource for ManagedResource {
     /// Calls `cuMemFree`, in relaxed capture mode; for a stream of another context before that `cuStreamIsCapturing`,
     /// `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     unsafe fn deallocate(&self, block: Block, stream: &Stream) -> Result<()> {
-        if block.ptr == 0 {
-            return Ok(());
-        }
-        check_end(&self.device, stream, block.ptr)?;
-        let context = self.device.context();
-        // SAFETY: `allocate` took it apart, and it is given back once, by the caller's promise.
-        let memory = unsafe { ManagedMemory::from_raw(context, block.bytes, block.ptr) }?;
-        memory.used_on(stream)?;
-        memory.close().map(drop).map_err(|refused| refused.error)
+        // SAFETY: the caller's promise.
+        unsafe { unordered::deallocate::<ManagedMemory>(&self.device, block, stream) }
     }
 
     fn deallocate_waits(&self) -> bool {

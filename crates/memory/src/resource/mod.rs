@@ -14,17 +14,14 @@ mod graph;
 mod managed;
 mod residence;
 mod synchronous;
+mod unordered;
 
 pub use graph::{GraphMemory, GraphResource};
 pub use managed::ManagedResource;
 pub use residence::Residence;
 pub use synchronous::SynchronousResource;
 
-use crate::source::Block;
-use cuhold_handles::{
-    Device, Error, Note, Result, Stream,
-    driver_sys::ffi::{CUdevice, CUdeviceptr},
-};
+use cuhold_handles::{Device, Error, Result, Stream, driver_sys::ffi::CUdevice};
 
 /// Refuses a stream of another driver, or of another device.
 fn check_stream(device: &Device, stream: &Stream) -> Result<()> {
@@ -36,22 +33,4 @@ fn check_stream(device: &Device, stream: &Stream) -> Result<()> {
 #[cold]
 fn other_device(own: CUdevice, other: CUdevice) -> Error {
     Error::argument(format!("stream: it is of device {other}, the resource of device {own}"))
-}
-
-/// Refuses to end memory behind a stream of another driver, whose work it isn't known how to wait for.
-fn check_end(device: &Device, stream: &Stream, ptr: u64) -> Result<()> {
-    let driver = device.driver();
-    driver
-        .check_callable()
-        .and_then(|()| driver.check_same(stream.driver(), "stream"))
-        .map_err(|error| error.with_note(Note::Leaked { raw: ptr }))
-}
-
-/// Memory of a handle that was taken apart.
-fn given<M>(raw: Result<CUdeviceptr, M>, bytes: usize) -> Result<Block> {
-    match raw {
-        Ok(ptr) => Ok(Block { ptr, bytes, tag: 0 }),
-        // It is unique and its own, so that this doesn't happen; the handle frees it.
-        Err(_handle) => Err(Error::state("the new memory's handle didn't give it away")),
-    }
 }

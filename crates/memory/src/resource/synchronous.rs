@@ -1,8 +1,8 @@
 //! Device memory outside of any stream's order, for devices that have no pools.
 
-#![expect(unsafe_code, reason = "takes memory apart into its address, and back")]
+#![expect(unsafe_code, reason = "promises what a source of memory promises")]
 
-use super::{check_end, check_stream, given};
+use super::unordered;
 use crate::source::{Block, MemoryResource};
 use cuhold_handles::{Device, DeviceMemory, ObjectKind, Result, Stream};
 
@@ -63,12 +63,7 @@ unsafe impl MemoryResource for SynchronousResource {
     /// # Errors
     /// A stream of another driver or device; the call's failure.
     fn allocate(&self, bytes: usize, stream: &Stream) -> Result<Block> {
-        check_stream(&self.device, stream)?;
-        if bytes == 0 {
-            return Ok(Block::EMPTY);
-        }
-        let memory = DeviceMemory::new(self.device.context(), bytes)?;
-        given(memory.into_raw(), bytes)
+        unordered::allocate::<DeviceMemory>(&self.device, bytes, stream)
     }
 
     /// Waits for all work of the device's primary context, and for that of a stream of another context.
@@ -76,15 +71,8 @@ unsafe impl MemoryResource for SynchronousResource {
     /// Calls `cuMemFree`, in relaxed capture mode; for a stream of another context before that `cuStreamIsCapturing`,
     /// `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
     unsafe fn deallocate(&self, block: Block, stream: &Stream) -> Result<()> {
-        if block.ptr == 0 {
-            return Ok(());
-        }
-        check_end(&self.device, stream, block.ptr)?;
-        let context = self.device.context();
-        // SAFETY: `allocate` took it apart, and it is given back once, by the caller's promise.
-        let memory = unsafe { DeviceMemory::from_raw(context, block.bytes, block.ptr) }?;
-        memory.used_on(stream)?;
-        memory.close().map(drop).map_err(|refused| refused.error)
+        // SAFETY: the caller's promise.
+        unsafe { unordered::deallocate::<DeviceMemory>(&self.device, block, stream) }
     }
 
     fn deallocate_waits(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Copies and fills of boxes: rows with gaps between them, slices of rows with gaps between those.
 //!
-//! Source: CUDA Driver API 13.x, "Memory Management", `cuMemcpy2DAsync`, `cuMemcpy3DAsync`, `cuMemsetD2D8Async`.
+//! Source: CUDA Driver API 13.x, "Memory Management", `cuMemcpy2DAsync`, `cuMemcpy3DAsync`, `cuMemcpy3DPeerAsync`,
+//! `cuMemsetD2D8Async`.
 
 #![expect(unsafe_code, reason = "calls the driver's copies and fills")]
 
@@ -93,7 +94,25 @@ pub(crate) fn copy(dst: BoxSpan<'_>, src: BoxSpan<'_>) -> Result<()> {
         return super::copy(dst, src);
     }
     // SAFETY: no end is the host's.
-    unsafe { copy_box(dst, src.into(), dst.into()) }
+    unsafe { copy_box(dst.home, dst, src.into(), dst.into()) }
+}
+
+/// Queues a copy between two boxes of the same size and driver, of different homes, on one of them.
+pub(crate) fn copy_across(on: &Stream, dst: BoxSpan<'_>, src: BoxSpan<'_>) -> Result<()> {
+    if let (Some(dst), Some(src)) = (dst.as_span(), src.as_span()) {
+        return super::copy_across(on, dst, src);
+    }
+    let (to, from) = (dst.home.context(), src.home.context());
+    if to.device() == from.device() || dst.is_host || src.is_host {
+        // SAFETY: no end is the host's.
+        return unsafe { copy_box(on, dst, src.into(), dst.into()) };
+    }
+    let copy = between(&parameters(dst, src.into(), dst.into()), to.as_raw(), from.as_raw());
+    order::enqueue(on, Minds::Device, |calls: Calls<'_>| {
+        // SAFETY: *pointers*: a live local; the boxes lie within live buffers; *handles*: the stream is borrowed, and the
+        // homes keep their contexts.
+        unsafe { calls.cuMemcpy3DPeerAsync(&raw const copy, on.raw()) }
+    })
 }
 
 /// Queues a copy from packed host memory.
@@ -102,7 +121,7 @@ pub(crate) fn copy(dst: BoxSpan<'_>, src: BoxSpan<'_>) -> Result<()> {
 /// As [`super::copy_in`], of as many bytes as the box has without its gaps.
 pub(crate) unsafe fn copy_in(dst: BoxSpan<'_>, src: *const c_void) -> Result<()> {
     // SAFETY: the caller's promise; what is at `src` is only read.
-    unsafe { copy_box(dst, End::Host(src.cast_mut()), dst.into()) }
+    unsafe { copy_box(dst.home, dst, End::Host(src.cast_mut()), dst.into()) }
 }
 
 /// Queues a copy into packed host memory.
@@ -111,15 +130,14 @@ pub(crate) unsafe fn copy_in(dst: BoxSpan<'_>, src: *const c_void) -> Result<()>
 /// As [`super::copy_out`], of as many bytes as the box has without its gaps.
 pub(crate) unsafe fn copy_out(src: BoxSpan<'_>, dst: *mut c_void) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { copy_box(src, src.into(), End::Host(dst)) }
+    unsafe { copy_box(src.home, src, src.into(), End::Host(dst)) }
 }
 
 /// Queues a copy of a box of this size.
 ///
 /// # Safety
 /// A host end leads to as many bytes, which nobody uses in conflict before the copy is done; also after an error.
-unsafe fn copy_box(size: BoxSpan<'_>, src: End, dst: End) -> Result<()> {
-    let stream = size.home;
+unsafe fn copy_box(stream: &Stream, size: BoxSpan<'_>, src: End, dst: End) -> Result<()> {
     let copy = parameters(size, src, dst);
     if size.depth > 1 {
         // SAFETY: *pointers*: the boxes lie within live buffers, a host end is the caller's promise.
@@ -162,6 +180,26 @@ fn parameters(size: BoxSpan<'_>, src: End, dst: End) -> CUDA_MEMCPY3D {
         }
     }
     copy
+}
+
+/// The same between memory of two contexts.
+fn between(copy: &CUDA_MEMCPY3D, to: CUcontext, from: CUcontext) -> CUDA_MEMCPY3D_PEER {
+    CUDA_MEMCPY3D_PEER {
+        srcMemoryType: copy.srcMemoryType,
+        srcDevice: copy.srcDevice,
+        srcContext: from,
+        srcPitch: copy.srcPitch,
+        srcHeight: copy.srcHeight,
+        dstMemoryType: copy.dstMemoryType,
+        dstDevice: copy.dstDevice,
+        dstContext: to,
+        dstPitch: copy.dstPitch,
+        dstHeight: copy.dstHeight,
+        WidthInBytes: copy.WidthInBytes,
+        Height: copy.Height,
+        Depth: copy.Depth,
+        ..CUDA_MEMCPY3D_PEER::default()
+    }
 }
 
 /// The same of one slice.

@@ -6,7 +6,7 @@ use super::{
     range::{Grants, Range, undone},
 };
 use bytemuck::Pod;
-use cuhold_handles::{Access, Accessor, Device, Error, Mapping, Result};
+use cuhold_handles::{Access, Accessor, Device, Error, Mapping, Result, driver_sys::mutant};
 
 impl<T: Pod> VirtualBuffer<T> {
     /// Says what each of these devices may do with the buffer from here on: the whole list or nothing. Devices that aren't
@@ -70,7 +70,7 @@ impl<T: Pod> VirtualBuffer<T> {
         let list: Grants =
             peers.into_iter().map(|(device, access)| (Accessor::Device(device), access)).collect();
         let Some(range) = self.range() else { return Ok(()) };
-        if takes_away(&range, &list) {
+        if takes_away(&range, &list) && !mutant::is_out("access-wait") {
             range.used_on(self.stream())?;
             range.for_each(Mapping::wait)?;
         }
@@ -107,6 +107,9 @@ fn set(range: &Range, list: &Grants) -> Result<()> {
     let before: Vec<Grants> = range.parts().iter().map(Mapping::granted).collect();
     for (place, part) in range.parts().iter().enumerate() {
         let Err(error) = part.set_access_list(list) else { continue };
+        if mutant::is_out("access-undo") {
+            return Err(error);
+        }
         let changed = range.parts().iter().zip(&before).take(place);
         return Err(changed.rev().fold(error, |error, (part, before)| {
             undone(error, part.set_access_list(&former(list, before)))

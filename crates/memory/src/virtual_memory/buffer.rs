@@ -12,10 +12,19 @@ use crate::{
 };
 use bytemuck::Pod;
 use cuhold_handles::{
-    AsStream, Closed, Driver, Error, KernelArg, ObjectKind, Refused, Result, Stream, StreamRef,
+    AsStream, Closed, Driver, Error, KernelArg, Object, ObjectKind, Refused, Result, Stream,
+    StreamRef, Users, driver_sys::mutant,
 };
 use parking_lot::Mutex;
-use std::{fmt, ops::RangeBounds, sync::Arc};
+use std::{
+    fmt,
+    mem::ManuallyDrop,
+    ops::RangeBounds,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// Device memory that can grow without being copied, and without moving what uses it.
 ///
@@ -38,13 +47,14 @@ use std::{fmt, ops::RangeBounds, sync::Arc};
 /// # The end
 /// Memory is unmapped with the last buffer that holds it, once the work on its home streams is done, and that of all
 /// streams that were told to it: a kernel that gets `&buffer` as an argument tells its own stream, others by
-/// [`used_on`](Self::used_on). The driver's call waits for nobody, so this does, on the reclaimer.
+/// [`used_on`](Self::used_on). The driver's call waits for nobody, so this does, on the reclaimer. What is queued on the home
+/// stream after this was dropped isn't waited for.
 ///
 /// Where that work can't be waited for, the memory stays mapped for good, and a warning names its addresses.
 ///
-/// Its drop calls `cuMemUnmap`, `cuMemRelease`, `cuMemAddressFree`, and before them `cuEventCreate`, `cuEventRecord`,
-/// `cuEventSynchronize`, `cuEventDestroy`, for an exposed stream also `cuStreamIsCapturing`. It leaves them to the
-/// reclaimer.
+/// Its drop calls `cuEventCreate` and `cuEventRecord`, for an exposed stream also `cuStreamIsCapturing`, and leaves to the
+/// reclaimer `cuEventSynchronize`, `cuEventDestroy`, `cuMemUnmap`, `cuMemRelease`, `cuMemAddressFree`, and the same events for
+/// streams that were told.
 ///
 /// # Examples
 /// ```
@@ -64,8 +74,10 @@ use std::{fmt, ops::RangeBounds, sync::Arc};
 /// # Ok::<(), cuhold_memory::handles::Error>(())
 /// ```
 pub struct VirtualBuffer<T: Pod = u8> {
-    buffer: Buffer<T>,
-    whole: Arc<Whole>,
+    /// Invariant: there until the value is taken apart or dropped.
+    buffer: ManuallyDrop<Buffer<T>>,
+    /// Invariant: as above.
+    whole: ManuallyDrop<Arc<Whole>>,
 }
 
 /// What a buffer's memory is: the resource of that one buffer.
@@ -73,6 +85,8 @@ pub(super) struct Whole {
     pub(super) spec: Arc<Spec>,
     /// `None` where it has no bytes, and once it was given back.
     pub(super) range: Mutex<Option<Range>>,
+    /// Whether the range knows by an event what its home stream has queued, so that the stream isn't asked at the end.
+    is_marked: AtomicBool,
 }
 
 // SAFETY: *memory*: the range is as large as asked and mapped, and aligned to the granularity. It overlaps no block of this
@@ -90,7 +104,8 @@ unsafe impl MemoryResource for Whole {
 
     unsafe fn deallocate(&self, _: Block, stream: &Stream) -> Result<()> {
         let range = self.range.lock().take();
-        range.map_or(Ok(()), |range| range.close(Some(stream)))
+        let home = Some(stream).filter(|_| !self.is_marked.load(Ordering::Acquire));
+        range.map_or(Ok(()), |range| range.close(home))
     }
 
     fn deallocate_waits(&self) -> bool {
@@ -160,9 +175,10 @@ impl<T: Pod> VirtualBuffer<T> {
         range: Option<Range>,
         fill: impl FnOnce(&Arc<Whole>) -> Result<Buffer<T>>,
     ) -> Result<Self> {
-        let whole = Arc::new(Whole { spec: Arc::clone(spec), range: Mutex::new(range) });
+        let (range, is_marked) = (Mutex::new(range), AtomicBool::new(false));
+        let whole = Arc::new(Whole { spec: Arc::clone(spec), range, is_marked });
         match fill(&whole) {
-            Ok(buffer) => Ok(Self { buffer, whole }),
+            Ok(buffer) => Ok(Self::of(buffer, whole)),
             Err(error) => {
                 let range = whole.range.lock().take();
                 Err(match range.map(|range| range.close(None)) {
@@ -170,6 +186,35 @@ impl<T: Pod> VirtualBuffer<T> {
                     Some(Err(undo)) => error.with_undo(&undo),
                 })
             }
+        }
+    }
+
+    fn of(buffer: Buffer<T>, whole: Arc<Whole>) -> Self {
+        Self { buffer: ManuallyDrop::new(buffer), whole: ManuallyDrop::new(whole) }
+    }
+
+    fn into_parts(self) -> (Buffer<T>, Arc<Whole>) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: the value is neither used nor dropped afterwards.
+        let buffer = unsafe { ManuallyDrop::take(&mut this.buffer) };
+        // SAFETY: as above.
+        (buffer, unsafe { ManuallyDrop::take(&mut this.whole) })
+    }
+
+    /// Marks what the home stream has queued by now: the range is unmapped later, on the reclaimer, when the stream may have
+    /// been given other work, or may be captured. Not where others keep the memory, who may still queue work on it.
+    fn mark_home(&self) {
+        let driver = self.driver();
+        let is_callable = driver.check_callable().is_ok() && !driver.is_lost();
+        if !is_callable || self.buffer.is_kept() || mutant::is_out("virtual-mark") {
+            return;
+        }
+        let Some(range) = self.range() else { return };
+        let kind = ObjectKind::MappedMemory;
+        let object = Object { kind, raw: range.start(), id: driver.next_id() };
+        if let Some(event) = Users::mark_of(self.stream(), object) {
+            range.used_until(self.stream(), &event);
+            self.whole.is_marked.store(true, Ordering::Release);
         }
     }
 
@@ -347,7 +392,7 @@ impl<T: Pod> VirtualBuffer<T> {
     /// Calls nothing.
     #[must_use]
     pub fn into_buffer(self) -> Buffer<T> {
-        self.buffer
+        self.into_parts().0
     }
 
     /// All of it, for reading.
@@ -442,10 +487,20 @@ impl<T: Pod> VirtualBuffer<T> {
         if let Err(error) = ready {
             return Err(Refused::new(error, Some(self)));
         }
-        let Self { buffer, whole } = self;
+        let (buffer, whole) = self.into_parts();
         buffer.close().map_err(|Refused { error, value, .. }| {
-            Refused::new(error, value.map(|buffer| Self { buffer, whole }))
+            Refused::new(error, value.map(|buffer| Self::of(buffer, whole)))
         })
+    }
+}
+
+impl<T: Pod> Drop for VirtualBuffer<T> {
+    fn drop(&mut self) {
+        self.mark_home();
+        // SAFETY: this is the drop.
+        unsafe { ManuallyDrop::drop(&mut self.buffer) };
+        // SAFETY: as above.
+        unsafe { ManuallyDrop::drop(&mut self.whole) };
     }
 }
 
@@ -477,7 +532,7 @@ arguments! { &VirtualBuffer<T>, &mut VirtualBuffer<T> }
 
 impl<T: Pod> fmt::Debug for VirtualBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "virtual {:?}, {} bytes mapped", self.buffer, self.mapped_bytes())
+        write!(f, "virtual {:?}, {} bytes mapped", *self.buffer, self.mapped_bytes())
     }
 }
 

@@ -15,9 +15,10 @@
 
 use super::options::Spec;
 use cuhold_handles::{
-    Access, Accessor, AnyCall, Closed, CudaWarning, Error, Fate, Mapping, Note, Object, ObjectKind,
-    PhysicalAllocation, Refused, Reservation, ReservationOptions, Result, Status, Stream,
-    driver_sys::Failure,
+    Access, Accessor, AnyCall, Closed, CudaWarning, Error, Event, Fate, Mapping, Note, Object,
+    ObjectKind, PhysicalAllocation, Refused, Reservation, ReservationOptions, Result, Status,
+    Stream,
+    driver_sys::{Failure, mutant},
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -232,6 +233,11 @@ impl Range {
         self.for_each(|part| part.used_on(stream))
     }
 
+    /// Says that what is queued on this stream up to an event uses the range.
+    pub(super) fn used_until(&self, stream: &Stream, event: &Event) {
+        self.parts.iter().for_each(|part| part.used_until(stream, event));
+    }
+
     /// Does it with every mapping; the first failure is returned, with the others.
     pub(super) fn for_each(&self, each: impl Fn(&Mapping) -> Result<()>) -> Result<()> {
         let mut failed = None;
@@ -250,7 +256,7 @@ impl Range {
         let Self { parts, rooms, .. } = self;
         let mut failed = None;
         for part in parts.into_iter().rev() {
-            if let Some(home) = home {
+            if let Some(home) = home.filter(|_| !mutant::is_out("virtual-home")) {
                 add(&mut failed, part.used_on(home));
             }
             let (place, bytes) = (part.as_raw(), part.bytes());
@@ -279,7 +285,9 @@ fn close_part(part: Mapping) -> Result<bool> {
         Ok(closed) => Ok(closed == Closed::Destroyed),
         Err(Refused { error, value: Some(part), .. }) => {
             // Not ended here, nor later.
-            part.keep_for_good();
+            if !mutant::is_out("virtual-leak") {
+                part.keep_for_good();
+            }
             let error = error.with_note(Note::Leaked { raw: own });
             let is_other = own != addresses;
             Err(if is_other { error.with_note(Note::Leaked { raw: addresses }) } else { error })
@@ -452,6 +460,10 @@ impl<'a> Build<'a> {
     #[cold]
     fn undo(self, mut error: Error) -> Error {
         let Self { room, is_new, from, parts, mut is_clean, .. } = self;
+        if mutant::is_out("virtual-undo") {
+            parts.into_iter().for_each(Mapping::keep_for_good);
+            return error;
+        }
         for part in parts.into_iter().rev() {
             let closed = close_part(part);
             is_clean &= closed.is_ok();
@@ -461,7 +473,7 @@ impl<'a> Build<'a> {
             return undone(error, close_room(room));
         }
         // Addresses of which it isn't known what is there are never used again.
-        if is_clean {
+        if is_clean || mutant::is_out("virtual-dirty") {
             let taken = *room.taken_bytes.lock();
             let end = room.start().saturating_add(taken as u64);
             let bytes = usize::try_from(end.saturating_sub(from)).unwrap_or(0);

@@ -11,7 +11,7 @@ use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_handles::{
     Closed, Context, ContextFlags, Device, ErrorKind, EventOptions, Fate, ObjectKind, Owner, Stream,
 };
-use cuhold_memory::{Buffer, Pool, PoolOptions};
+use cuhold_memory::{Buffer, Grid, Pool, PoolOptions};
 use cuhold_testkit::{Kit, run, run_with};
 use std::{sync::Arc, thread, time::Duration};
 
@@ -69,7 +69,7 @@ fn one_buffer_is_used_from_two_devices_once_the_second_has_access() {
         assert_eq!(error.kind(), ErrorKind::Argument, "{error}");
         assert!(error.to_string().contains("device 1, which has no access"), "{error}");
         assert_eq!(buffer.stream(), &here);
-        raw::grant(&pool, &second);
+        raw::grant(&pool, second.as_raw());
         let mut rounds = || {
             for (home, value) in [(&there, 1), (&here, 2), (&there, 3)] {
                 buffer.move_to(home).unwrap();
@@ -119,6 +119,86 @@ fn a_copy_goes_between_devices_and_contexts_whatever_is_current() {
         t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
         aside.close().unwrap();
     });
+}
+
+#[test]
+fn a_box_goes_between_devices_and_contexts_whatever_is_current() {
+    run_with(SimOptions::with_devices(2), |t| {
+        let second = t.second_device();
+        let aside = Context::new(t.device(), ContextFlags::default()).unwrap();
+        let here = stream(t);
+        let numbers: Vec<u32> = (0..64).collect();
+        let x = Buffer::from_slice(&here, &numbers).unwrap();
+        let mut there = vec![stream(t), aside.new_stream().unwrap(), t.device().legacy_stream()];
+        there.extend(second.as_ref().map(|device| device.new_stream().unwrap()));
+        // The same elements with other gaps: rows, slices, and without any.
+        let boxes = [
+            (Grid::rect([3, 2]).pitch(4), Grid::rect([3, 2]).pitch(5)),
+            (Grid::cube([3, 2, 2]).pitch(4).slice_rows(3), Grid::cube([3, 2, 2]).pitch(3)),
+            (Grid::cube([4, 2, 2]), Grid::cube([4, 2, 2])),
+        ];
+        let copies = || {
+            for (home, (one, other)) in there.iter().flat_map(|home| boxes.map(|pair| (home, pair)))
+            {
+                let expected = x.as_view().grid(one).unwrap().to_vec().unwrap();
+                let mut y = Buffer::<u32>::zeroed(home, 64).unwrap();
+                let mut to = y.as_view_mut().into_grid(other).unwrap();
+                to.copy_across(x.as_view().grid(one).unwrap()).unwrap();
+                assert_eq!(to.as_view().to_vec().unwrap(), expected);
+                let mut back = Buffer::<u32>::zeroed(&here, 64).unwrap();
+                let mut from = back.as_view_mut().into_grid(one).unwrap();
+                from.copy_across(&to).unwrap();
+                drop(y);
+                assert_eq!(back.as_view().grid(one).unwrap().to_vec().unwrap(), expected);
+            }
+        };
+        copies();
+        aside.with_current(copies).unwrap();
+        if let Some(device) = &second {
+            device.with_current(copies).unwrap();
+        }
+        drop((there, x));
+        t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
+        aside.close().unwrap();
+    });
+}
+
+#[test]
+fn a_box_of_another_size_is_not_copied_across() {
+    let world = World::new();
+    let (here, there) = (world.stream(), world.stream());
+    let mut x = Buffer::<u32>::zeroed(&here, 16).unwrap();
+    let y = Buffer::<u32>::zeroed(&there, 16).unwrap();
+    let mut to = x.as_view_mut().into_grid(Grid::rect([2, 2])).unwrap();
+    let error = to.copy_across(y.as_view().grid(Grid::rect([2, 3])).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "src: a box of [2, 3, 1] where the destination has [2, 2, 1]");
+    let nothing = Grid::rect([0, 3]);
+    let mut to = x.as_view_mut().into_grid(nothing).unwrap();
+    to.copy_across(y.as_view().grid(nothing).unwrap()).unwrap();
+}
+
+/// Whether a stream that only reads met what is written to its memory after a copy across, with the streams' work done in
+/// this order.
+fn meets_a_copy_across(seed: u64) -> bool {
+    let mut options = SimOptions::default();
+    options.seed = seed;
+    let world = World::of(Sim::with_options(options));
+    let (here, there) = (world.stream(), world.stream());
+    let mut x = Buffer::<u8>::zeroed(&here, 64).unwrap();
+    let mut y = Buffer::<u8>::zeroed(&there, 64).unwrap();
+    y.copy_across(&x).unwrap();
+    // On the source's home, behind the copy, which runs on the other one.
+    x.fill(7).unwrap();
+    there.synchronize().unwrap();
+    here.synchronize().unwrap();
+    y.to_vec().unwrap() != [0; 64] || !world.sim.violations().is_empty()
+}
+
+#[test]
+fn what_is_queued_on_the_source_s_home_after_a_copy_across_waits_for_the_copy() {
+    for seed in 0..40 {
+        assert!(!meets_a_copy_across(seed), "{seed}");
+    }
 }
 
 /// Whether work of another stream met memory that was freed already, with the streams' work done in this order.

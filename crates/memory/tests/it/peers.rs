@@ -1,6 +1,6 @@
 //! Which devices reach a pool's memory, and that none of them loses it while it works.
 
-#![expect(unsafe_code, reason = "launches kernels, and grants access behind the library's back")]
+#![expect(unsafe_code, reason = "launches kernels, and asks the driver")]
 
 use crate::raw;
 use cuhold_driver_sim::SimOptions;
@@ -32,20 +32,6 @@ fn pool(t: &Kit) -> Pool {
     Pool::new(t.device(), PoolOptions::default()).unwrap()
 }
 
-/// Lets a device reach a pool as another library would.
-fn grant(pool: &Pool, device: &Device) {
-    let entry = CUmemAccessDesc {
-        location: CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device.as_raw() },
-        },
-        flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-    };
-    let calls = pool.driver().calls();
-    // SAFETY: *handles*: live; *pointers*: a live local.
-    unsafe { calls.cuMemPoolSetAccess(pool.as_raw(), &raw const entry, 1) }.unwrap();
-}
-
 /// Kernels of a device: one that takes a while, one that writes.
 struct Work {
     spin: Kernel,
@@ -69,36 +55,63 @@ impl Work {
     }
 }
 
-/// A buffer that a peer's stream may use.
-fn ready(pool: &Pool, home: &Stream, peer: &Stream) -> Buffer<u32> {
-    let buffer = Buffer::zeroed_in(pool, home, 100).unwrap();
-    peer.wait_event(&home.record_new(EventOptions::default()).unwrap()).unwrap();
-    buffer
+/// A pool with a peer, and a buffer of it that a stream of the peer's may use.
+struct Shared {
+    pool: Pool,
+    buffer: Buffer<u32>,
+    home: Stream,
+    other: Stream,
+    work: Work,
+}
+
+impl Shared {
+    fn new(t: &Kit, peer: &Device) -> Self {
+        Self::on(t, peer, peer.new_stream().unwrap())
+    }
+
+    /// With this stream of the peer's.
+    fn on(t: &Kit, peer: &Device, other: Stream) -> Self {
+        let (pool, home) = (pool(t), t.device().new_stream().unwrap());
+        pool.add_peer(peer).unwrap();
+        let buffer = Buffer::zeroed_in(&pool, &home, 100).unwrap();
+        other.wait_event(&home.record_new(EventOptions::default()).unwrap()).unwrap();
+        Self { pool, buffer, home, other, work: Work::of(peer) }
+    }
+
+    /// Queues a write of the peer's that takes a while.
+    fn write_late(&mut self, value: u32) {
+        self.work.write_late(&self.other, &mut self.buffer, value);
+    }
+
+    /// Orders the home stream behind the peer's work.
+    fn join(&self) {
+        let done = self.other.record_new(EventOptions::default()).unwrap();
+        self.home.wait_event(&done).unwrap();
+    }
+
+    fn holds(&self, value: u32) {
+        assert_eq!(self.buffer.to_vec().unwrap(), [value; 100]);
+    }
 }
 
 #[test]
 fn a_peer_s_kernel_writes_memory_of_the_pool() {
     run_peers(|t, peer| {
-        let (home, other) = (t.device().new_stream().unwrap(), peer.new_stream().unwrap());
-        let pool = pool(t);
-        pool.add_peer(peer).unwrap();
-        let mut buffer = ready(&pool, &home, &other);
-        Work::of(peer).write_late(&other, &mut buffer, 7);
-        home.wait_event(&other.record_new(EventOptions::default()).unwrap()).unwrap();
-        assert_eq!(buffer.to_vec().unwrap(), [7; 100]);
+        let mut shared = Shared::new(t, peer);
+        shared.write_late(7);
+        shared.join();
+        shared.holds(7);
     });
 }
 
 #[test]
 fn a_pool_that_is_dropped_while_a_peer_s_kernel_runs_waits_for_it_on_the_reclaimer() {
     run_peers(|t, peer| {
-        let (home, other) = (t.device().new_stream().unwrap(), peer.new_stream().unwrap());
-        let pool = pool(t);
-        pool.add_peer(peer).unwrap();
-        let mut buffer = ready(&pool, &home, &other);
-        Work::of(peer).write_late(&other, &mut buffer, 7);
+        let mut shared = Shared::new(t, peer);
+        shared.write_late(7);
         // Freed in the order of the peer's work, the only thing that a program can get right.
-        home.wait_event(&other.record_new(EventOptions::default()).unwrap()).unwrap();
+        shared.join();
+        let Shared { pool, buffer, home, other, .. } = shared;
         drop(buffer);
         let ((), here) = t.calls(|| drop(pool));
         assert!(!here.contains(&"cuMemPoolSetAccess") && !here.contains(&"cuMemPoolDestroy"));
@@ -110,12 +123,9 @@ fn a_pool_that_is_dropped_while_a_peer_s_kernel_runs_waits_for_it_on_the_reclaim
 #[test]
 fn memory_that_outlives_its_pool_stays_in_reach_of_its_peers() {
     run_peers(|t, peer| {
-        let (home, other) = (t.device().new_stream().unwrap(), peer.new_stream().unwrap());
-        let pool = pool(t);
-        pool.add_peer(peer).unwrap();
-        let mut buffer = ready(&pool, &home, &other);
+        let Shared { pool, mut buffer, home, other, work } = Shared::new(t, peer);
         assert_eq!(pool.close().unwrap(), Closed::Destroyed);
-        Work::of(peer).write_late(&other, &mut buffer, 9);
+        work.write_late(&other, &mut buffer, 9);
         home.wait_event(&other.record_new(EventOptions::default()).unwrap()).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), [9; 100]);
     });
@@ -124,18 +134,15 @@ fn memory_that_outlives_its_pool_stays_in_reach_of_its_peers() {
 #[test]
 fn a_peer_is_removed_once_its_work_is_done() {
     run_peers(|t, peer| {
-        let (home, other) = (t.device().new_stream().unwrap(), peer.new_stream().unwrap());
-        let pool = pool(t);
-        pool.add_peer(peer).unwrap();
-        let mut buffer = ready(&pool, &home, &other);
-        Work::of(peer).write_late(&other, &mut buffer, 7);
-        pool.remove_peer(peer).unwrap();
-        assert_eq!(pool.peers().unwrap(), []);
-        other.synchronize().unwrap();
-        assert_eq!(buffer.to_vec().unwrap(), [7; 100]);
+        let mut shared = Shared::new(t, peer);
+        shared.write_late(7);
+        shared.pool.remove_peer(peer).unwrap();
+        assert_eq!(shared.pool.peers().unwrap(), []);
+        shared.other.synchronize().unwrap();
+        shared.holds(7);
         // It was waited for, so that nothing is left to do when the pool ends.
-        drop(buffer);
-        pool.close().unwrap();
+        drop(shared.buffer);
+        shared.pool.close().unwrap();
     });
 }
 
@@ -143,15 +150,13 @@ fn a_peer_is_removed_once_its_work_is_done() {
 fn work_of_another_context_is_waited_for_where_it_was_told() {
     run_peers(|t, peer| {
         let context = Context::new(peer, ContextFlags::default()).unwrap();
-        let (home, other) = (t.device().new_stream().unwrap(), context.new_stream().unwrap());
-        let pool = pool(t);
-        pool.add_peer(peer).unwrap();
-        let mut buffer = ready(&pool, &home, &other);
-        Work::of(peer).write_late(&other, &mut buffer, 7);
-        pool.used_on(&other).unwrap();
-        pool.remove_peer(peer).unwrap();
-        other.synchronize().unwrap();
-        assert_eq!(buffer.to_vec().unwrap(), [7; 100]);
+        let mut shared = Shared::on(t, peer, context.new_stream().unwrap());
+        shared.write_late(7);
+        shared.pool.used_on(&shared.other).unwrap();
+        shared.pool.remove_peer(peer).unwrap();
+        shared.other.synchronize().unwrap();
+        shared.holds(7);
+        let Shared { pool, buffer, other, .. } = shared;
         drop(buffer);
         pool.close().unwrap();
         drop(other);
@@ -163,7 +168,7 @@ fn work_of_another_context_is_waited_for_where_it_was_told() {
 fn the_peers_of_a_shared_default_pool_are_those_that_the_driver_tells() {
     run_peers(|t, peer| {
         let default = Pool::default_of(t.device()).unwrap();
-        grant(&default, peer);
+        raw::grant(&default, peer.as_raw());
         // Another handle, which never heard of it.
         let again = Pool::default_of(t.device()).unwrap();
         assert_eq!(again.peers().unwrap(), [1]);

@@ -3,11 +3,10 @@
 #![expect(unsafe_code, reason = "calls the driver")]
 
 use cuhold_driver_sys::ffi::{
-    CUcontext, CUgraph, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation,
-    CUmemLocation_st__bindgen_ty_1, CUmemLocationType, CUstream, CUstreamCaptureMode,
-    CUstreamCaptureStatus,
+    CUcontext, CUdevice, CUgraph, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation, CUstream,
+    CUstreamCaptureMode, CUstreamCaptureStatus,
 };
-use cuhold_handles::{Context, Device, Driver, Owner, Stream, StreamOptions};
+use cuhold_handles::{Context, Driver, Owner, Stream, StreamOptions};
 use cuhold_memory::Pool;
 
 /// A capture mode.
@@ -101,12 +100,9 @@ pub(crate) fn end_anyhow(stream: &Stream) {
 }
 
 /// Lets a device use a pool's memory, as another library does.
-pub(crate) fn grant(pool: &Pool, device: &Device) {
+pub(crate) fn grant(pool: &Pool, device: CUdevice) {
     let access = CUmemAccessDesc {
-        location: CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device.as_raw() },
-        },
+        location: CUmemLocation::device(device),
         flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
     };
     // SAFETY: *handles*: the pool is live; *pointers*: a live local.

@@ -3,7 +3,9 @@
 use super::Exporter;
 use cuhold_driver_sys::CUresult;
 use cuhold_handles::{Closed, ErrorKind, Stream};
-use cuhold_memory::{Buffer, ImportedPool, Pool, PoolOptions};
+use cuhold_memory::{
+    Buffer, ImportedPool, IpcChannel, Pool, PoolDescriptor, PoolOptions, PoolPlace, Residence,
+};
 use cuhold_testkit::{Kit, run, run_simulated};
 use std::thread;
 
@@ -26,6 +28,40 @@ fn an_import_is_the_exporter_s_memory_in_both_directions() {
         imported.write_slice(&[4, 5, 6]).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), [4, 5, 6]);
         drop((imported, pool));
+        there.end(t.context(), (token, buffer));
+    });
+}
+
+#[test]
+fn memory_of_a_pool_of_the_host_is_imported_as_such() {
+    run(|t| {
+        let there = Exporter::with(t.sim(), t.device(), PoolPlace::HostNuma(0));
+        let bytes = there.exported.descriptor().to_bytes().unwrap();
+        let told = PoolDescriptor::from_bytes(&bytes).unwrap();
+        assert_eq!(
+            (told, told.residence()),
+            (*there.exported.descriptor(), Residence::HostNuma(0))
+        );
+        let (mut sending, mut receiving) = IpcChannel::pair().unwrap();
+        sending.send_pool(&there.exported).unwrap();
+        let pool = ImportedPool::receive(t.device(), &mut receiving).unwrap();
+        assert_eq!(pool.residence(), Residence::HostNuma(0));
+        let (buffer, token) = there.buffer(&[1, 2, 3]);
+        let home = stream(t);
+        let mut imported = pool.import_buffer::<u32>(token.descriptor(), &home).unwrap();
+        assert_eq!(imported.residence(), Residence::HostNuma(0));
+        assert_eq!(imported.to_vec().unwrap(), [1, 2, 3]);
+        imported.write_slice(&[4, 5, 6]).unwrap();
+        let mut copy = Buffer::<u32>::uninit(&home, 3).unwrap();
+        copy.copy_from(&imported).unwrap();
+        assert_eq!(copy.to_vec().unwrap(), [4, 5, 6]);
+        assert_eq!(buffer.to_vec().unwrap(), [4, 5, 6]);
+        // Such memory isn't mapped twice, and a pool of it doesn't end before it is freed (measured).
+        let again = pool.import_buffer::<u32>(token.descriptor(), &home).unwrap();
+        assert_eq!(again.device_ptr(), imported.device_ptr());
+        drop((imported, again, copy));
+        home.synchronize().unwrap();
+        drop((pool, sending));
         there.end(t.context(), (token, buffer));
     });
 }

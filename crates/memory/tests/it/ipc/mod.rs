@@ -13,7 +13,9 @@ mod wire;
 
 use cuhold_driver_sim::{Sim, SimOptions};
 use cuhold_handles::{Closed, Context, Device, Driver, Stream};
-use cuhold_memory::{Buffer, ExportedBuffer, ExportedPool, ImportedPool, Pool, PoolOptions};
+use cuhold_memory::{
+    Buffer, ExportedBuffer, ExportedPool, ImportedPool, Pool, PoolOptions, PoolPlace,
+};
 use cuhold_testkit::Kit;
 
 /// The exporting process.
@@ -32,13 +34,18 @@ impl Exporter {
 
     /// Another process of the simulated driver's world, or this one.
     pub(crate) fn of(sim: Option<&Sim>, here: &Device) -> Self {
+        Self::with(sim, here, PoolPlace::Device)
+    }
+
+    /// With a pool of this place.
+    pub(crate) fn with(sim: Option<&Sim>, here: &Device, place: PoolPlace) -> Self {
         let sim = sim.map(|sim| sim.other_process(SimOptions::default()));
         let device = sim.as_ref().map_or_else(
             || here.clone(),
             |sim| Device::with_driver(&Driver::from_api(sim.clone()), 0).unwrap(),
         );
         let stream = device.new_stream().unwrap();
-        let pool = Pool::new(&device, PoolOptions::default().shareable()).unwrap();
+        let pool = Pool::new(&device, PoolOptions::default().place(place).shareable()).unwrap();
         let exported = pool.export().unwrap();
         Self { sim, device, stream, pool, exported }
     }

@@ -2,7 +2,7 @@
 
 use super::Exporter;
 use cuhold_handles::ErrorKind;
-use cuhold_memory::{BufferDescriptor, IpcChannel, PoolDescriptor};
+use cuhold_memory::{BufferDescriptor, IpcChannel, PoolDescriptor, Residence};
 use cuhold_testkit::run;
 use proptest::prelude::*;
 use std::{io::Write as _, os::unix::net::UnixStream};
@@ -74,6 +74,37 @@ fn each_wrong_field_is_refused_by_name() {
     assert!(error.contains("identity is 0"), "{error}");
 }
 
+/// A pool's bytes as another kind, with these behind.
+fn as_kind(pool: &[u8], kind: u16, more: &[u8]) -> Vec<u8> {
+    let mut bytes = pool[..pool.len() - 4].to_vec();
+    bytes.extend(more);
+    bytes[6..8].copy_from_slice(&kind.to_le_bytes());
+    let length = u32::try_from(bytes.len() - 16).unwrap();
+    bytes[12..16].copy_from_slice(&length.to_le_bytes());
+    bytes.extend([0; 4]);
+    check_sum(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_pool_of_the_host_has_a_kind_of_its_own_that_says_its_node() {
+    let (pool, _) = good();
+    let on_host = as_kind(&pool, 5, &3_i32.to_le_bytes());
+    let read = PoolDescriptor::from_bytes(&on_host).unwrap();
+    assert_eq!((read.residence(), read.to_bytes().unwrap()), (Residence::HostNuma(3), on_host));
+    let of_device = PoolDescriptor::from_bytes(&pool).unwrap();
+    assert_eq!(of_device.residence(), Residence::Device);
+    assert_eq!(read.identity(), of_device.identity());
+    for (bytes, text) in [
+        (as_kind(&pool, 5, &(-1_i32).to_le_bytes()), "NUMA node -1"),
+        (as_kind(&pool, 5, &[]), "40 bytes are sent, and its kind has 44"),
+        (as_kind(&pool, 1, &[0; 4]), "44 bytes are sent, and its kind has 40"),
+    ] {
+        let error = PoolDescriptor::from_bytes(&bytes).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
+
 #[test]
 fn what_is_cut_short_too_long_or_damaged_is_refused() {
     let (_, buffer) = good();
@@ -99,7 +130,7 @@ proptest! {
 
     #[test]
     fn reading_what_begins_well_never_panics_and_gives_what_was_written(
-        kind in 0_u16..6,
+        kind in 0_u16..7,
         sent in proptest::collection::vec(any::<u8>(), 0..120),
     ) {
         let mut bytes = b"chIP\x01\x00".to_vec();

@@ -15,7 +15,7 @@ fn buffer(run: &Run<'_>, len: usize) -> Buffer<u32> {
 /// A buffer whose memory this device reaches, too.
 fn reached(run: &Run<'_>, device: &Device) -> Buffer<u32> {
     let pool = Pool::new(run.device(), PoolOptions::default()).unwrap();
-    raw::grant(&pool, device);
+    raw::grant(&pool, device.as_raw());
     Buffer::uninit_in(&pool, run.stream(), 10).unwrap()
 }
 
@@ -63,7 +63,7 @@ cuhold_testkit::enrol! {
     Buffer::borrow_raw |run| {
         // Of another device, so that it is asked whether the stream's one reaches it.
         let pool = Pool::new(run.second_device(), PoolOptions::default()).unwrap();
-        raw::grant(&pool, run.device());
+        raw::grant(&pool, run.device().as_raw());
         let far = run.second_device().new_stream().unwrap();
         let memory = Buffer::<u32>::uninit_in(&pool, &far, 16).unwrap();
         let ptr = memory.device_ptr();

@@ -86,4 +86,16 @@ cuhold_testkit::enrol! {
             })
         });
     }
+
+    GridViewMut::copy_across |run| {
+        let to = RefCell::new(buffer::<u32>(run));
+        let near = Buffer::uninit(&run.new_stream(), 32).unwrap();
+        let far = Buffer::uninit(&run.second_device().new_stream().unwrap(), 32).unwrap();
+        run.repeat(|| {
+            GRIDS.into_iter().try_for_each(|grid| {
+                view_mut(&mut to.borrow_mut(), grid).copy_across(view(&near, grid))?;
+                view_mut(&mut to.borrow_mut(), grid).copy_across(view(&far, grid))
+            })
+        });
+    }
 }

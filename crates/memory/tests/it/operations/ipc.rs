@@ -3,9 +3,9 @@
 #![expect(unsafe_code, reason = "unmaps what was lost")]
 
 use cuhold_driver_sim::ObjectKind;
-use cuhold_handles::{Device, Driver, Stream};
+use cuhold_handles::{Device, Driver, Error, Stream};
 use cuhold_memory::{
-    Buffer, ExportedBuffer, ExportedPool, ImportedPool, IpcChannel, Pool, PoolOptions,
+    Buffer, ExportedBuffer, ExportedPool, ImportedPool, IpcChannel, Pool, PoolOptions, PoolPlace,
 };
 use cuhold_testkit::Run;
 
@@ -37,6 +37,12 @@ impl Exporter {
 
 fn shared(device: &Device) -> Pool {
     Pool::new(device, PoolOptions::default().shareable()).unwrap()
+}
+
+/// Of the host's memory.
+fn shared_on_host(device: &Device) -> Pool {
+    let options = PoolOptions::default().place(PoolPlace::HostNuma(0));
+    Pool::new(device, options.shareable()).unwrap()
 }
 
 /// A pool that was exported and imported again.
@@ -91,18 +97,23 @@ cuhold_testkit::enrol! {
 
     ImportedPool::import_exported |run| {
         let exported = shared(run.device()).export().unwrap();
-        run.create(|| ImportedPool::import_exported(run.device(), &exported));
+        let on_host = shared_on_host(run.device()).export().unwrap();
+        run.create(|| {
+            let pool = ImportedPool::import_exported(run.device(), &exported)?;
+            Ok::<_, Error>((pool, ImportedPool::import_exported(run.device(), &on_host)?))
+        });
     }
 
     ImportedPool::receive |run| {
-        let exported = shared(run.device()).export().unwrap();
-        let (mut here, there) = IpcChannel::pair().unwrap();
-        // One for each time that it is done.
-        for _ in 0..4 {
-            here.send_pool(&exported).unwrap();
-        }
-        let there = std::cell::RefCell::new(there);
-        run.create(|| ImportedPool::receive(run.device(), &mut there.borrow_mut()));
+        let exported = [shared(run.device()), shared_on_host(run.device())];
+        let exported = exported.map(|pool| pool.export().unwrap());
+        // Each time by a connection of its own: what failed leaves messages in it.
+        run.create(|| {
+            let (mut here, mut there) = IpcChannel::pair().unwrap();
+            exported.iter().for_each(|pool| here.send_pool(pool).unwrap());
+            let pool = ImportedPool::receive(run.device(), &mut there)?;
+            Ok::<_, Error>((pool, ImportedPool::receive(run.device(), &mut there)?))
+        });
     }
 
     ImportedPool::import_buffer |run| {

@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "gives memory back to a pool by hand")]
 
-use cuhold_driver_sys::ffi::*;
+use crate::raw;
+use cuhold_driver_sys::ffi::CUstream;
 use cuhold_handles::{Device, Error, Stream};
 use cuhold_memory::{Buffer, MemoryResource as _, Pool, PoolOptions, PoolPlace, Reuse};
 use cuhold_testkit::Run;
@@ -24,20 +25,6 @@ fn with_peer(run: &Run<'_>) -> (Pool, Stream) {
     pool.add_peer(run.second_device()).unwrap();
     pool.used_on(&stream).unwrap();
     (pool, stream)
-}
-
-/// Lets device 1 reach a pool.
-fn grant_second(pool: &Pool) {
-    let entry = CUmemAccessDesc {
-        location: CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: 1 },
-        },
-        flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-    };
-    let calls = pool.driver().calls();
-    // SAFETY: *handles*: live; *pointers*: a live local.
-    unsafe { calls.cuMemPoolSetAccess(pool.as_raw(), &raw const entry, 1) }.unwrap();
 }
 
 cuhold_testkit::enrol! {
@@ -124,7 +111,7 @@ cuhold_testkit::enrol! {
         let (pool, told) = (pool(run), exposed(run));
         // As another library would, for a device that this one doesn't know.
         let lent = Pool::default_of(run.device()).unwrap();
-        grant_second(&lent);
+        raw::grant(&lent, 1);
         run.repeat(|| {
             lent.set_peers(&[])?;
             let second = Device::with_driver(run.driver(), 1)?;

@@ -129,13 +129,7 @@ fn what_is_grown_by_has_the_access_that_the_rest_was_given_since() {
 /// What the driver says of an address.
 #[expect(unsafe_code, reason = "asks the driver about an address")]
 fn raw_access(t: &cuhold_testkit::Kit, device: &cuhold_handles::Device, address: u64) -> u64 {
-    use cuhold_driver_sys::ffi::{
-        CUmemLocation, CUmemLocation_st__bindgen_ty_1, CUmemLocationType,
-    };
-    let location = CUmemLocation {
-        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-        __bindgen_anon_1: CUmemLocation_st__bindgen_ty_1 { id: device.as_raw() },
-    };
+    let location = cuhold_driver_sys::ffi::CUmemLocation::device(device.as_raw());
     let mut flags = 0;
     let calls = t.driver().calls();
     // SAFETY: *pointers*: two live locals.

@@ -56,7 +56,7 @@ fn exact_counts_of_growing() {
         let moved = [&[reserve, "cuMemAddressFree", reserve][..], &again, &MAKE].concat();
         assert_eq!(calls, moved);
         let ((), calls) = t.calls(|| drop(within));
-        assert_eq!(calls, [""; 0], "it is left to the reclaimer");
+        assert!(!calls.contains(&"cuMemUnmap"), "it is left to the reclaimer: {calls:?}");
         drop((small, in_place, elsewhere));
         super::drain(t);
     });
@@ -68,10 +68,14 @@ fn exact_counts_of_dropping_virtual_memory() {
         let stream = t.device().new_stream().unwrap();
         let buffer = VirtualBuffer::<u8>::uninit(&memory(t), &stream, 1).unwrap();
         let by_hand = t.driver().reclaim().run_by_hand();
+        let own = |calls: Vec<&'static str>| -> Vec<&'static str> {
+            let is_own = |call: &&str| !call.starts_with("cuCtx") && *call != EXCHANGE;
+            calls.into_iter().filter(is_own).collect()
+        };
         let ((), calls) = t.calls(|| drop(buffer));
-        assert_eq!(calls, [""; 0]);
+        assert_eq!(own(calls), ["cuEventCreate", "cuEventRecord"]);
         let ((), calls) = t.calls(|| while by_hand.step() {});
-        let end = ["cuMemUnmap", "cuMemRelease", "cuMemAddressFree"];
-        assert_eq!(calls[calls.len() - 3..], end);
+        let end = ["cuEventSynchronize", "cuEventDestroy", "cuMemUnmap", "cuMemRelease"];
+        assert_eq!(own(calls), [&end[..], &["cuMemAddressFree"]].concat());
     });
 }

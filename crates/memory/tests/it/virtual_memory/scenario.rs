@@ -2,10 +2,13 @@
 //! `docs/scenarios.md` has the reports, and says which test shows which.
 
 use super::{drain, memory, memory_with, words};
-use crate::flip::{World, told};
-use cuhold_driver_sim::{ObjectKind as SimKind, Sim};
+use crate::{
+    flip::{World, told},
+    raw,
+};
+use cuhold_driver_sim::{ObjectKind as SimKind, Sim, SimOptions};
 use cuhold_driver_sys::{CUresult, Call, Fault};
-use cuhold_handles::{Fate, LaunchConfig, Note, ObjectKind};
+use cuhold_handles::{Closed, Fate, LaunchConfig, Note, ObjectKind};
 use cuhold_memory::{VirtualBuffer, VirtualMemory, VirtualMemoryOptions};
 use cuhold_testkit::{Kit, run, run_simulated};
 
@@ -155,6 +158,75 @@ fn a_range_is_unmapped_after_the_work_that_uses_it() {
             stream.synchronize().unwrap();
         }
     });
+}
+
+/// S74: what runs on the home stream needn't be told, whichever way the buffer ends.
+#[test]
+fn a_range_is_unmapped_after_the_fills_and_copies_of_its_home_stream() {
+    for seed in 0..10 {
+        let mut options = SimOptions::default();
+        options.seed = seed;
+        let world = World::of(Sim::with_options(options));
+        let stream = world.stream();
+        let memory = VirtualMemory::new(&world.device, VirtualMemoryOptions::default()).unwrap();
+        let ways: [fn(VirtualBuffer<u8>); 3] = [
+            drop,
+            |buffer| drop(buffer.into_buffer()),
+            |buffer| assert_eq!(buffer.close().unwrap(), Closed::Destroyed),
+        ];
+        for end in ways {
+            let buffer = VirtualBuffer::<u8>::zeroed(&memory, &stream, 100).unwrap();
+            end(buffer);
+            world.driver.reclaim().drain(super::PATIENCE).unwrap();
+        }
+        stream.synchronize().unwrap();
+        assert_eq!(world.sim.violations(), [], "{seed}");
+        assert_eq!(world.sim.live(SimKind::Mapping), 0);
+    }
+}
+
+/// S74: a buffer that is dropped has marked what its home stream has queued by then.
+#[test]
+fn what_becomes_of_the_home_stream_after_a_buffer_was_dropped_does_not_keep_it_mapped() {
+    let world = World::new();
+    let stream = world.stream();
+    let memory = VirtualMemory::new(&world.device, VirtualMemoryOptions::default()).unwrap();
+    let by_hand = world.driver.reclaim().run_by_hand();
+    let (buffer, kept) = {
+        let make = || VirtualBuffer::<u8>::zeroed(&memory, &stream, 100).unwrap();
+        (make(), make())
+    };
+    let token = kept.as_buffer().keep();
+    drop((buffer, kept));
+    raw::begin(&stream, raw::RELAXED);
+    assert_eq!(world.warnings(|| while by_hand.step() {}), []);
+    assert_eq!(world.sim.live(SimKind::Mapping), 1, "the one that is kept");
+    assert!(raw::is_captured(&stream));
+    raw::end(&stream);
+    // Who keeps it may queue work until it lets go of it.
+    drop(token);
+    assert_eq!(world.warnings(|| while by_hand.step() {}), []);
+    assert_eq!(world.sim.live(SimKind::Mapping), 0);
+    assert_eq!(world.sim.violations(), []);
+}
+
+/// S74: the mark of a dropped buffer is told where it fails, and the range is unmapped all the same.
+#[test]
+fn a_home_stream_that_can_not_be_marked_at_the_drop_is_asked_at_the_end() {
+    let world = World::new();
+    let stream = world.stream();
+    let memory = VirtualMemory::new(&world.device, VirtualMemoryOptions::default()).unwrap();
+    let buffer = VirtualBuffer::<u8>::zeroed(&memory, &stream, 10).unwrap();
+    let by_hand = world.driver.reclaim().run_by_hand();
+    world.faults().arm(Fault::refused(E).on(Call::cuEventRecord).nth(1));
+    let warning = world.warning(|| {
+        drop(buffer);
+        while by_hand.step() {}
+    });
+    world.faults().disarm();
+    assert_eq!(told(&warning), (Some("cuEventRecord"), Some(E.0), Some(Fate::Unknown)));
+    assert_eq!(world.sim.live(SimKind::Mapping), 0);
+    assert_eq!(world.sim.violations(), []);
 }
 
 /// S74: where it can't be waited for, the range stays mapped, and that is told once.

@@ -1,12 +1,14 @@
-//! CUDA graphs by definition: nodes, edges, and what the nodes use, kept alive as long as anything can use it.
+//! CUDA graphs, by definition and by capture, with what their nodes use kept alive as long as anything can use it.
 //!
 //! | | |
 //! |---|---|
 //! | [`Graph`] | a definition; one function for each kind of node |
 //! | [`Node`], [`Body`] | keys of nodes, and of the graphs inside of them: what was removed isn't found |
+//! | [`GraphBuilder`], [`capture`] | a graph is built by capture: what is asked of a stream becomes its nodes |
 //! | [`GraphExec`] | an executable: launched, changed node by node or all at once |
 //! | [`SharedHost`] | memory of the host that launches read or write, and the program in between |
 
+mod capture;
 mod exec;
 mod graph;
 mod host_memory;
@@ -14,6 +16,7 @@ mod keep;
 mod node;
 mod order;
 
+pub use capture::{CaptureMode, CaptureStatus, CapturedMemory, GraphBuilder, capture};
 pub use cuhold_handles as handles;
 pub use cuhold_memory as memory;
 pub use exec::{ExecOptions, GraphExec, UpdateReason, UpdateRefused};

@@ -355,6 +355,11 @@ impl<R: Resource> Handle<R> {
         !self.is_borrowed() || self.0.owner.is_some()
     }
 
+    /// Never ends the object, whatever becomes of its handles.
+    pub(crate) fn retire(&self) {
+        self.0.flags.fetch_or(ENDED, Ordering::Relaxed);
+    }
+
     /// Whether this is the only handle.
     pub(crate) fn is_unique(&self) -> bool {
         self.0.is_unique()

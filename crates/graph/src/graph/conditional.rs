@@ -31,6 +31,19 @@ pub struct Condition {
     handle: CUgraphConditionalHandle,
 }
 
+#[expect(dead_code, reason = "conditions of captures aren't made yet")]
+impl Condition {
+    /// A condition of the graph of this number.
+    pub(crate) const fn of(graph: u64, handle: CUgraphConditionalHandle) -> Self {
+        Self { graph, handle }
+    }
+
+    /// The number of its graph.
+    pub(crate) const fn graph(self) -> u64 {
+        self.graph
+    }
+}
+
 impl Condition {
     /// The driver's handle, which is what a kernel is given.
     ///

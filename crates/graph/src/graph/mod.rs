@@ -22,6 +22,7 @@
 mod add;
 mod allocate;
 mod batch;
+mod captured;
 mod child;
 mod conditional;
 mod copies;
@@ -45,6 +46,7 @@ pub use edges::{Edge, EdgeKind};
 pub use entry::{ConditionalKind, NodeKind};
 pub use params::NodeParams;
 
+pub(crate) use captured::CapturedConditional;
 pub(crate) use copy::Kept;
 pub(crate) use entry::{Detail, Entry, Inside, Kinds, Level};
 pub(crate) use host::host_params;

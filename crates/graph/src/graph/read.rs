@@ -120,7 +120,7 @@ impl Graph {
     }
 
     /// Reads the nodes and edges of a graph of these, of which none is known yet.
-    fn read_into(&mut self, level: Body, kinds: Kinds) -> Result<()> {
+    pub(super) fn read_into(&mut self, level: Body, kinds: Kinds) -> Result<()> {
         let told = self.tell(self.inner.levels.get(level)?.raw)?;
         let inner = &mut *self.inner;
         inner.nodes.reserve(told.nodes.len())?;

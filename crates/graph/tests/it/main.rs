@@ -2,6 +2,8 @@
 
 // `cfg(test)` holds here anyway: written out, it tells the lints that helpers may unwrap.
 #[cfg(test)]
+mod capture;
+#[cfg(test)]
 mod definition;
 #[cfg(test)]
 mod exec;

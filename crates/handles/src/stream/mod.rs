@@ -19,7 +19,7 @@ use crate::{
     driver::Driver,
     error::{Error, Refused, Result},
     event::{Event, EventOptions},
-    object::ObjectKind,
+    object::{Object, ObjectKind},
     resource::{Closed, Handle, Owner, Resource},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*, mutant};
@@ -50,6 +50,8 @@ unsafe impl Resource for StreamRes {
 
 /// Bit of the state word: the raw value was taken or given, so others may use or capture the stream.
 const EXPOSED: u32 = 1;
+/// Bit of the state word: a builder of graphs captures the stream.
+const CAPTURED: u32 = 2;
 
 /// How a stream is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -206,14 +208,50 @@ impl Stream {
         self.0.raw()
     }
 
-    /// Whether others may use the stream: its raw value was taken or given, or it was drawn into somebody's capture by
-    /// waiting for one of its events.
+    /// Whether the stream may be captured: its raw value was taken or given, it was drawn into somebody's capture by
+    /// waiting for one of its events, or a builder of graphs captures it at the moment.
     ///
     /// Calls nothing.
     #[must_use]
     #[inline]
     pub fn is_exposed(&self) -> bool {
-        self.0.state().load(Ordering::Relaxed) & EXPOSED != 0
+        self.0.state().load(Ordering::Relaxed) & (EXPOSED | CAPTURED) != 0
+    }
+
+    /// Whether a builder of graphs captures the stream at the moment. Its work goes through the builder then: other safe
+    /// work on the stream is refused.
+    ///
+    /// Calls nothing.
+    #[must_use]
+    #[inline]
+    pub fn is_built_on(&self) -> bool {
+        self.0.state().load(Ordering::Relaxed) & CAPTURED != 0
+    }
+
+    /// A builder of graphs is about to capture the stream. `false`: one does already.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn claim_for_builder(&self) -> bool {
+        self.0.state().fetch_or(CAPTURED, Ordering::AcqRel) & CAPTURED == 0
+    }
+
+    /// The builder's capture is over.
+    #[doc(hidden)]
+    pub fn release_from_builder(&self) {
+        self.0.state().fetch_and(!CAPTURED, Ordering::AcqRel);
+    }
+
+    /// Never ends the stream, whatever becomes of its handles: it may be captured for good.
+    #[doc(hidden)]
+    pub fn retire(&self) {
+        self.0.retire();
+    }
+
+    /// How warnings name it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn object(&self) -> Object {
+        self.0.object()
     }
 
     /// Whether this is a default stream, whose handle means "of the current context".

@@ -21,6 +21,8 @@ pub struct StreamRef<'a> {
     token: bool,
     /// The handle; `None` for a per-thread default stream.
     stream: Option<&'a Stream>,
+    /// Whether a builder of graphs asks, whose own capture doesn't stand in its way.
+    builds: bool,
     here: PhantomData<*const ()>,
 }
 
@@ -45,12 +47,20 @@ impl<'a> From<&'a Stream> for StreamRef<'a> {
             raw: stream.raw(),
             token: stream.is_token(),
             stream: Some(stream),
+            builds: false,
             here: PhantomData,
         }
     }
 }
 
 impl<'a> StreamRef<'a> {
+    /// The stream, for a builder of graphs that captures it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn for_builder(stream: &'a Stream) -> Self {
+        Self { builds: true, ..Self::from(stream) }
+    }
+
     /// The context.
     ///
     /// Calls nothing.
@@ -76,11 +86,21 @@ impl<'a> StreamRef<'a> {
     /// Makes a call for this stream: one call, or in its context for a default stream.
     #[inline]
     pub(crate) fn run<T>(self, call: impl FnOnce(Calls<'_>) -> Result<T, Failure>) -> Result<T> {
+        if self.is_in_the_way() {
+            return Err(built_on());
+        }
         if self.token || self.driver().scoped_streams() {
             return scope::run(self.context.target(), call);
         }
         let driver = self.driver();
         call(driver.callable()?).map_err(|failure| driver.error(failure))
+    }
+
+    /// Whether a builder of graphs captures the stream, and it isn't the one that asks.
+    #[inline]
+    fn is_in_the_way(self) -> bool {
+        let built_on = !self.builds && self.stream.is_some_and(Stream::is_built_on);
+        built_on && !mutant::is_out("builder-claim")
     }
 
     /// The stream, where work of it can be waited for later and from any thread; `None` for a thread's own default
@@ -213,6 +233,11 @@ impl<'a> StreamRef<'a> {
     }
 }
 
+#[cold]
+fn built_on() -> Error {
+    Error::state("a builder captures the stream into a graph, so that its work goes through the builder")
+}
+
 /// The calling thread's default stream in a context. It means another stream on another thread, so it can't go there;
 /// and it never becomes the stream on which a buffer is freed.
 ///
@@ -311,6 +336,7 @@ impl AsStream for PerThreadStream {
             raw: CU_STREAM_PER_THREAD,
             token: true,
             stream: None,
+            builds: false,
             here: PhantomData,
         }
     }

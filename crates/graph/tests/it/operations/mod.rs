@@ -1,5 +1,6 @@
 //! Every public operation of the crate, enrolled for the fault enumeration, in a module for each noun.
 
+mod builder;
 mod changes;
 mod exec;
 mod exec_nodes;
@@ -14,6 +15,7 @@ use cuhold_graph::{
 use cuhold_testkit::{Enrolled, Run};
 
 const ENROLLED: &[&[Enrolled]] = &[
+    builder::OPERATIONS,
     exec::OPERATIONS,
     exec_nodes::OPERATIONS,
     graph::OPERATIONS,

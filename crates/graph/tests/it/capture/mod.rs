@@ -1,0 +1,64 @@
+//! Graphs by capture.
+
+#![expect(unsafe_code, reason = "makes calls that captures forbid, past the library")]
+
+mod build;
+mod failure;
+mod fork;
+mod scenario;
+mod stress;
+
+use cuhold_driver_sim::Sim;
+use cuhold_driver_sys::{CUresult, Failure};
+use cuhold_graph::{CaptureMode, Graph, GraphBuilder, handles::Stream};
+use cuhold_testkit::Kit;
+use std::time::Duration;
+
+const MODES: [CaptureMode; 3] =
+    [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
+
+fn stream(t: &Kit) -> Stream {
+    t.device().new_stream().unwrap()
+}
+
+fn begin(stream: &Stream) -> GraphBuilder {
+    GraphBuilder::begin(stream, CaptureMode::ThreadLocal).unwrap()
+}
+
+/// Invalidates a capture, past the library: in every mode a captured stream isn't waited for.
+fn invalidate(t: &Kit, builder: &GraphBuilder) -> Failure {
+    // SAFETY: *handles*: the builder's stream is live.
+    let failure = unsafe { t.driver().calls().cuStreamSynchronize(builder.as_raw()) }.unwrap_err();
+    assert_eq!(failure.status, CUresult::STREAM_CAPTURE_UNSUPPORTED);
+    failure
+}
+
+/// Waits until the reclaimer has nothing left: what it releases may leave it more.
+fn settle(t: &Kit) {
+    while t.driver().reclaim().pending() > 0 {
+        t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
+    }
+}
+
+/// Runs a body on the driver that the environment names; what it leaves to the reclaimer is done behind it.
+fn run(body: impl FnOnce(&Kit)) {
+    cuhold_testkit::run(|t| {
+        body(t);
+        settle(t);
+    });
+}
+
+/// The same of a body that needs the simulated driver.
+fn run_simulated(body: impl FnOnce(&Kit, &Sim)) {
+    cuhold_testkit::run_simulated(|t, sim| {
+        body(t, sim);
+        settle(t);
+    });
+}
+
+/// Runs a graph once, and waits for it.
+fn launch(graph: &mut Graph, stream: &Stream) {
+    let mut exec = graph.instantiate().unwrap();
+    exec.launch(stream).unwrap();
+    stream.synchronize().unwrap();
+}

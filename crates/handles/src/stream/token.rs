@@ -235,7 +235,9 @@ impl<'a> StreamRef<'a> {
 
 #[cold]
 fn built_on() -> Error {
-    Error::state("a builder captures the stream into a graph, so that its work goes through the builder")
+    Error::state(
+        "a builder captures the stream into a graph, so that its work goes through the builder",
+    )
 }
 
 /// The calling thread's default stream in a context. It means another stream on another thread, so it can't go there;

@@ -269,12 +269,12 @@ fn a_stream_is_captured_by_one_builder_at_a_time_and_default_streams_by_none() {
 fn a_builder_can_begin_again_and_again() {
     run(|t| {
         let mut builder = GraphBuilder::on_own_stream(t.context(), CaptureMode::Global).unwrap();
-        for round in 0..3 {
+        for (round, mode) in MODES.into_iter().enumerate() {
             for _ in 0..round {
                 builder.host(|| {}).unwrap();
             }
             assert_eq!(builder.end().unwrap().len(), round);
-            builder.begin_again(MODES[round]).unwrap();
+            builder.begin_again(mode).unwrap();
         }
     });
 }

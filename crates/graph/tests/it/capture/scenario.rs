@@ -105,6 +105,7 @@ fn scenario_s32_a_closure_that_fails_or_panics_leaves_no_capture() {
 struct Sent<T>(T);
 
 // SAFETY: the test's thread waits meanwhile.
+#[expect(clippy::non_send_fields_in_send_ty, reason = "what the test is about")]
 unsafe impl<T> Send for Sent<T> {}
 
 #[test]

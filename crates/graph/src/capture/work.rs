@@ -196,7 +196,7 @@ impl GraphBuilder {
         let operands = [Operand::Value(target.keep()), Operand::Host(Box::new(source))];
         self.work(operands, |this| {
             // SAFETY: as many bytes on both sides, which the graph keeps, and which nobody writes.
-            unsafe { this.from_host(to, from.cast(), bytes) }
+            unsafe { this.upload(to, from.cast(), bytes) }
         })
     }
 
@@ -217,7 +217,7 @@ impl GraphBuilder {
         let (to, bytes) = (target.device_ptr(), target.size_bytes());
         self.work([Operand::Value(target.keep()), Operand::Value(source.keep())], |this| {
             // SAFETY: as many bytes on both sides, which the graph keeps; who writes them meanwhile promises not to.
-            unsafe { this.from_host(to, source.elements().cast_const().cast(), bytes) }
+            unsafe { this.upload(to, source.elements().cast_const().cast(), bytes) }
         })
     }
 
@@ -252,7 +252,7 @@ impl GraphBuilder {
     /// # Safety
     ///
     /// - as many bytes at both addresses are live at each launch.
-    unsafe fn from_host(&self, to: CUdeviceptr, from: *const c_void, bytes: usize) -> Result<()> {
+    unsafe fn upload(&self, to: CUdeviceptr, from: *const c_void, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }

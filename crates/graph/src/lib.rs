@@ -15,6 +15,7 @@ mod host_memory;
 mod keep;
 mod node;
 mod order;
+mod picture;
 
 pub use capture::{CaptureMode, CaptureStatus, CapturedMemory, GraphBuilder, capture};
 pub use cuhold_handles as handles;

@@ -326,6 +326,19 @@ impl Graph {
         nodes
     }
 
+    /// The edges that lead to a node.
+    pub(crate) fn edges_to(&self, to: Node) -> Vec<Edge> {
+        let before = self.inner.order.before(to.key().index());
+        let mut edges: Vec<Edge> = before
+            .filter_map(|(from, ports)| {
+                let from = self.inner.nodes.at(from)?;
+                Some(Edge { from, to, kind: EdgeKind::of(ports) })
+            })
+            .collect();
+        edges.sort_unstable_by_key(|edge| edge.from);
+        edges
+    }
+
     /// All edges, those inside of nodes included.
     ///
     /// Calls nothing.
@@ -337,17 +350,7 @@ impl Graph {
         self.inner.edges_are_known()?;
         let mut edges = Vec::new();
         for (to, _) in self.inner.nodes.iter() {
-            let mut before: Vec<Edge> = self
-                .inner
-                .order
-                .before(to.key().index())
-                .filter_map(|(from, ports)| {
-                    let from = self.inner.nodes.at(from)?;
-                    Some(Edge { from, to, kind: EdgeKind::of(ports) })
-                })
-                .collect();
-            before.sort_unstable_by_key(|edge| edge.from);
-            edges.append(&mut before);
+            edges.extend(self.edges_to(to));
         }
         Ok(edges)
     }

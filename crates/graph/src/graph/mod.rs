@@ -132,6 +132,11 @@ impl Inner {
         })
     }
 
+    /// The graph itself.
+    pub(crate) fn root(&self) -> Body {
+        self.root
+    }
+
     /// A node that the driver may be handed.
     pub(crate) fn usable(&self, node: Node) -> Result<&Entry> {
         let entry = self.nodes.get(node)?;

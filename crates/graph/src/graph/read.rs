@@ -261,7 +261,7 @@ impl Inner {
     }
 
     /// Refuses to tell edges that aren't known.
-    pub(super) fn edges_are_known(&self) -> Result<()> {
+    pub(crate) fn edges_are_known(&self) -> Result<()> {
         if self.edges_are_doubtful {
             return Err(Error::state(
                 "which edges there are isn't known: a change of some failed, and so did asking the driver",

@@ -121,7 +121,7 @@ impl Inner {
     }
 
     /// The nodes of one graph of these.
-    pub(super) fn nodes_of(&self, level: Body) -> impl Iterator<Item = Node> {
+    pub(crate) fn nodes_of(&self, level: Body) -> impl Iterator<Item = Node> {
         self.nodes.iter().filter(move |(_, entry)| entry.level == level).map(|(node, _)| node)
     }
 }

@@ -7,11 +7,13 @@ use cuhold_graph::{
     handles::{ErrorKind, LaunchConfig, Stream},
     memory::Buffer,
 };
-use cuhold_testkit::{Kit, run, run_simulated};
+use cuhold_testkit::Kit;
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
 };
+
+use super::support::{run, run_simulated};
 
 fn graph(t: &Kit) -> Graph {
     Graph::new(t.context()).unwrap()

@@ -15,3 +15,7 @@ mod nodes;
 mod operations;
 #[cfg(test)]
 mod ownership;
+#[cfg(test)]
+mod pictures;
+#[cfg(test)]
+mod support;

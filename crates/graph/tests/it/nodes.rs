@@ -7,8 +7,10 @@ use cuhold_graph::{
     handles::{ErrorKind, ExternalSemaphore, LaunchConfig, Stream, driver_sys::ffi::*},
     memory::{Buffer, GraphMemory, Grid, HostBuffer},
 };
-use cuhold_testkit::{Kit, PTX, run, run_simulated};
+use cuhold_testkit::{Kit, PTX};
 use std::sync::Arc;
+
+use super::support::{run, run_simulated};
 
 fn graph(t: &Kit) -> Graph {
     Graph::new(t.context()).unwrap()

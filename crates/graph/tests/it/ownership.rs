@@ -8,8 +8,10 @@ use cuhold_graph::{
     handles::{ErrorKind, Kernel, LaunchConfig, Stream, WarningKind},
     memory::{Buffer, Pool},
 };
-use cuhold_testkit::{Kit, run, run_simulated};
-use std::{sync::Arc, thread, time::Duration};
+use cuhold_testkit::Kit;
+use std::{sync::Arc, thread};
+
+use super::support::{run, run_simulated, settle};
 
 fn graph(t: &Kit) -> Graph {
     Graph::new(t.context()).unwrap()
@@ -17,12 +19,6 @@ fn graph(t: &Kit) -> Graph {
 
 fn stream(t: &Kit) -> Stream {
     t.device().new_stream().unwrap()
-}
-
-fn settle(t: &Kit) {
-    while t.driver().reclaim().pending() > 0 {
-        t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
-    }
 }
 
 /// Something with a holder for each clone.

@@ -11,6 +11,7 @@ use cuhold_graph::{
     BatchOperation, Graph, Node,
     handles::{LaunchConfig, Result},
 };
+use cuhold_testkit::Run;
 
 cuhold_testkit::enrol! {
     Graph::set_host |run| {
@@ -62,29 +63,53 @@ cuhold_testkit::enrol! {
     }
 
     Graph::params |run| {
-        let Some(semaphore) = semaphore(run) else { return };
-        let (mut graph, event, nop) = (graph(run), run.new_event(), run.kernel("nop"));
-        let (from, mut to) = (buffer(run), buffer(run));
-        let write = BatchOperation::write(to.as_view_mut(), 7).unwrap();
-        let memory = graph.allocate::<u32>(&[], 10).unwrap();
-        // SAFETY: the kernel takes nothing and does nothing.
-        let kernel = unsafe { graph.kernel(&[], &nop, LaunchConfig::for_len(1), ()) }.unwrap();
-        let nodes: [Result<Node>; 8] = [
-            graph.copy(kernel, &mut to, &from),
-            graph.fill(kernel, &mut to, 7),
-            graph.record(kernel, &event),
-            graph.wait(kernel, &event),
-            graph.free(memory.node(), memory),
-            graph.signal(kernel, &[(semaphore.clone(), 1)]),
-            graph.await_signals(kernel, &[(semaphore.clone(), 1)]),
-            graph.batch(kernel, &[write]),
-        ];
-        let mut nodes: Vec<Node> = nodes.into_iter().collect::<Result<_>>().unwrap();
-        nodes.extend([kernel, memory.node()]);
+        let Some((graph, nodes)) = of_every_kind(run) else { return };
         run.repeat(|| nodes.iter().try_for_each(|node| graph.params(*node).map(drop)));
-        drop((graph, event, nop, from, to, semaphore));
+        drop(graph);
         sweep(run);
     }
+
+    Graph::to_dot |run| {
+        let Some((mut graph, _)) = of_every_kind(run) else { return };
+        run.repeat(|| graph.to_dot());
+        drop(graph);
+        sweep(run);
+    }
+
+    Graph::to_svg |run| {
+        let Some((mut graph, _)) = of_every_kind(run) else { return };
+        run.repeat(|| graph.to_svg());
+        drop(graph);
+        sweep(run);
+    }
+}
+
+/// A graph with nodes of every kind of which something is told.
+fn of_every_kind(run: &Run<'_>) -> Option<(Graph, Vec<Node>)> {
+    let semaphore = semaphore(run)?;
+    let (mut graph, event, nop) = (graph(run), run.new_event(), run.kernel("nop"));
+    let (from, mut to) = (buffer(run), buffer(run));
+    let write = BatchOperation::write(to.as_view_mut(), 7).unwrap();
+    let memory = graph.allocate::<u32>(&[], 10).unwrap();
+    // SAFETY: the kernel takes nothing and does nothing.
+    let kernel = unsafe { graph.kernel(&[], &nop, LaunchConfig::for_len(1), ()) }.unwrap();
+    let mut step = Graph::new(run.context()).unwrap();
+    let first = step.empty(&[]).unwrap();
+    step.empty(first).unwrap();
+    let nodes: [Result<Node>; 9] = [
+        graph.copy(kernel, &mut to, &from),
+        graph.fill(kernel, &mut to, 7),
+        graph.record(kernel, &event),
+        graph.wait(kernel, &event),
+        graph.free(memory.node(), memory),
+        graph.signal(kernel, &[(semaphore.clone(), 1)]),
+        graph.await_signals(kernel, &[(semaphore, 1)]),
+        graph.batch(kernel, &[write]),
+        graph.child(kernel, &mut step),
+    ];
+    let mut nodes: Vec<Node> = nodes.into_iter().collect::<Result<_>>().unwrap();
+    nodes.extend([kernel, memory.node()]);
+    Some((graph, nodes))
 }
 
 /// Adds nodes that keep something each until the next thing needs another chunk, where so many are kept.

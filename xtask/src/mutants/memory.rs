@@ -54,13 +54,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             "staging::staging_memory_whose_stream_is_never_known_to_be_done_is_leaked_with_a_warning",
         ),
     ),
-    mutant(
-        "staging-stop",
-        "after a failure on one thread no other claims a further piece",
-        memory(
-            "progress::a_failure_on_any_thread_ends_the_copy_and_says_how_many_pieces_were_queued",
-        ),
-    ),
     // Buffers and their home streams.
     mutant(
         "home",
@@ -199,7 +192,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "import-captured",
         "no event of an import's end is recorded in somebody's capture",
         memory(
-            "ipc::order::where_the_freeing_stream_is_captured_the_memory_stays_mapped_and_the_capture_goes_on",
+            "ipc::order::where_an_import_s_own_stream_is_captured_no_event_joins_the_capture_and_the_memory_stays_mapped",
         ),
     ),
     mutant(

@@ -204,8 +204,8 @@ impl ImportedPool {
         driver.check_same(stream.driver(), "stream")?;
         driver.check_callable()?;
         let len = self.elements_of::<T>(descriptor, stream)?;
-        if stream.is_token() {
-            self.used_on_default(stream)?;
+        if stream.is_token() || self.residence().is_host() {
+            self.used_on(stream)?;
         }
         let map = || self.map(descriptor, stream);
         let imported = self.imports().cache.enter(thread(), &Export::of(descriptor.export), map)?;
@@ -436,7 +436,7 @@ unsafe impl MemoryResource for Imported {
         let mapping = self.mapping();
         mapping.pool.driver().check_callable()?;
         if home.is_token() {
-            mapping.pool.used_on_default(home)?;
+            mapping.pool.used_on(home)?;
         }
         let ordered = if mapping.is_freed_on(home) { Ok(()) } else { mapping.leave_order(home) };
         let ordered = match ordered {

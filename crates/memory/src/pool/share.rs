@@ -153,7 +153,8 @@ pub(crate) struct ImportedPoolDeps {
     identity: Option<PoolIdentity>,
     exporter: Option<PeerWatch>,
     imports: OnceLock<Arc<Imports>>,
-    /// The default streams whose work must be done before the pool ends, as for a pool of our own.
+    /// The streams whose work must be done before the pool ends: default ones, as for a pool of our own, and for memory of the
+    /// host all.
     users: Users,
 }
 
@@ -207,7 +208,7 @@ unsafe impl Resource for ImportedPoolRes {
 ///
 /// Its drop calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where its memory was
 /// used on a default stream before that `cuEventCreate`, `cuEventRecord`, and on the reclaimer `cuEventSynchronize` and
-/// `cuEventDestroy`.
+/// `cuEventDestroy`; the same for every stream that used memory of the host.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ImportedPool(Handle<ImportedPoolRes>);
 
@@ -379,9 +380,10 @@ impl ImportedPool {
         })
     }
 
-    /// Keeps a default stream that uses its memory, and is waited for before the pool ends.
+    /// Keeps a stream that is waited for before the pool ends: a default one that uses its memory, and for memory of the host
+    /// each one, since a driver refuses to end such a pool before its memory is freed (measured).
     #[cold]
-    pub(crate) fn used_on_default(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn used_on(&self, stream: &Stream) -> Result<()> {
         self.0.deps().users.used_on(stream.as_stream(), None)
     }
 

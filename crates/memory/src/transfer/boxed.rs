@@ -284,7 +284,7 @@ pub(crate) fn fill_box(span: BoxSpan<'_>, value: &[u8]) -> Result<()> {
     if let Some(span) = span.as_span() {
         return fill(span, value);
     }
-    let pattern = Pattern::of(value).ok_or_else(|| no_pattern(value.len()))?;
+    let pattern = Pattern::of(value, span.ptr).ok_or_else(|| no_pattern(value.len(), span.ptr))?;
     let whole = span.depth > 1 && span.slice_rows == span.height;
     let (fills, rows) =
         if whole { (1, span.height.saturating_mul(span.depth)) } else { (span.depth, span.height) };

@@ -139,12 +139,14 @@ enum Pattern {
 }
 
 impl Pattern {
-    /// The pattern that repeated gives these bytes. The wider one where several do.
-    fn of(bytes: &[u8]) -> Option<Self> {
-        repeated(bytes)
-            .map(|four| Self::Four(u32::from_ne_bytes(four)))
-            .or_else(|| repeated(bytes).map(|two| Self::Two(u16::from_ne_bytes(two))))
-            .or_else(|| repeated(bytes).map(|[one]: [u8; 1]| Self::One(one)))
+    /// The pattern that repeated gives these bytes. The wider one where several do, as far as the address allows it: the driver
+    /// takes a multiple of the pattern's width alone.
+    fn of(bytes: &[u8], ptr: u64) -> Option<Self> {
+        let four = repeated(bytes).map(|four| Self::Four(u32::from_ne_bytes(four)));
+        let two = repeated(bytes).map(|two| Self::Two(u16::from_ne_bytes(two)));
+        let one = repeated(bytes).map(|[one]: [u8; 1]| Self::One(one));
+        let fits = |pattern: &Self| ptr.is_multiple_of(pattern.width() as u64);
+        four.filter(fits).or_else(|| two.filter(fits)).or(one)
     }
 
     fn width(self) -> usize {
@@ -169,7 +171,7 @@ pub(crate) fn fill(span: Span<'_>, value: &[u8]) -> Result<()> {
     if span.bytes == 0 {
         return Ok(());
     }
-    let pattern = Pattern::of(value).ok_or_else(|| no_pattern(value.len()))?;
+    let pattern = Pattern::of(value, span.ptr).ok_or_else(|| no_pattern(value.len(), span.ptr))?;
     let count = span.bytes / pattern.width();
     let (ptr, stream) = (span.ptr, span.home.raw());
     order::enqueue(span.home, Minds::Nothing, |calls: Calls<'_>| match pattern {
@@ -184,9 +186,9 @@ pub(crate) fn fill(span: Span<'_>, value: &[u8]) -> Result<()> {
 }
 
 #[cold]
-fn no_pattern(bytes: usize) -> Error {
+fn no_pattern(bytes: usize, ptr: u64) -> Error {
     Error::argument(format!(
-        "value: the driver fills with 1, 2 or 4 bytes over and over, which these {bytes} bytes aren't"
+        "value: the driver fills with 1, 2 or 4 bytes over and over, aligned to as many, which these {bytes} bytes at {ptr:#x} aren't"
     ))
 }
 
@@ -196,23 +198,31 @@ mod tests {
 
     #[test]
     fn a_value_is_filled_with_the_widest_pattern_that_it_repeats() {
-        assert_eq!(Pattern::of(&[7]), Some(Pattern::One(7)));
-        assert_eq!(Pattern::of(&[7, 7, 7]), Some(Pattern::One(7)));
-        assert_eq!(Pattern::of(&[1, 2]), Some(Pattern::Two(u16::from_ne_bytes([1, 2]))));
-        assert_eq!(
-            Pattern::of(&[1, 2, 1, 2, 1, 2]),
-            Some(Pattern::Two(u16::from_ne_bytes([1, 2])))
-        );
+        let of = |bytes: &[u8]| Pattern::of(bytes, 0x700);
+        assert_eq!(of(&[7]), Some(Pattern::One(7)));
+        assert_eq!(of(&[7, 7, 7]), Some(Pattern::One(7)));
+        assert_eq!(of(&[1, 2]), Some(Pattern::Two(u16::from_ne_bytes([1, 2]))));
+        assert_eq!(of(&[1, 2, 1, 2, 1, 2]), Some(Pattern::Two(u16::from_ne_bytes([1, 2]))));
         let four = Pattern::Four(u32::from_ne_bytes([1, 2, 3, 4]));
-        assert_eq!(Pattern::of(&[1, 2, 3, 4]), Some(four));
-        assert_eq!(Pattern::of(&[1, 2, 3, 4, 1, 2, 3, 4]), Some(four));
-        assert_eq!(Pattern::of(&[0; 16]), Some(Pattern::Four(0)));
+        assert_eq!(of(&[1, 2, 3, 4]), Some(four));
+        assert_eq!(of(&[1, 2, 3, 4, 1, 2, 3, 4]), Some(four));
+        assert_eq!(of(&[0; 16]), Some(Pattern::Four(0)));
+    }
+
+    #[test]
+    fn at_an_odd_address_a_narrower_pattern_is_used_where_there_is_one() {
+        let two = Pattern::Two(u16::from_ne_bytes([1, 2]));
+        assert_eq!(Pattern::of(&[1, 2, 1, 2], 0x702), Some(two));
+        assert_eq!(Pattern::of(&[7; 4], 0x702), Some(Pattern::Two(0x0707)));
+        assert_eq!(Pattern::of(&[7; 4], 0x701), Some(Pattern::One(7)));
+        assert_eq!(Pattern::of(&[1, 2, 1, 2], 0x701), None);
+        assert_eq!(Pattern::of(&[1, 2, 3, 4], 0x702), None);
     }
 
     #[test]
     fn a_value_that_repeats_nothing_has_no_pattern() {
-        assert_eq!(Pattern::of(&[1, 2, 3]), None);
-        assert_eq!(Pattern::of(&[1, 2, 3, 4, 5, 6, 7, 8]), None);
-        assert_eq!(Pattern::of(&[1, 2, 3, 4, 1, 2]), None);
+        for bytes in [&[1, 2, 3][..], &[1, 2, 3, 4, 5, 6, 7, 8], &[1, 2, 3, 4, 1, 2]] {
+            assert_eq!(Pattern::of(bytes, 0x700), None);
+        }
     }
 }

@@ -145,3 +145,72 @@ impl Plan<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuhold_driver_sim::Sim;
+    use cuhold_handles::{Device, Driver};
+
+    const MIB: usize = 1 << 20;
+    const GIB: usize = 1 << 30;
+    const AT: u64 = 0x7F00_0000_0000;
+
+    fn stream() -> Stream {
+        let device = Device::with_driver(&Driver::from_api(Sim::new()), 0).unwrap();
+        device.new_stream().unwrap()
+    }
+
+    fn first_byte(piece: Piece<'_>) -> u64 {
+        match piece.device {
+            Plan::Linear(span) => span.ptr,
+            Plan::Box(span) => span.ptr,
+        }
+    }
+
+    #[test]
+    fn a_range_of_more_than_4_gib_is_cut_where_32_bits_would_not_reach() {
+        let home = stream();
+        let bytes = 10 * GIB + 5;
+        let span = Span { home: &home, ptr: AT, bytes, is_host: false, memory: None };
+        let plan = Plan::Linear(span);
+        assert_eq!((plan.bytes(), plan.pieces(MIB)), (bytes, 10 * 1024 + 1));
+        let last = plan.piece(10 * 1024, MIB);
+        assert_eq!((last.offset, last.bytes), (10 * GIB, 5));
+        assert_eq!(first_byte(last), AT + 10 * GIB as u64);
+        let total: usize = (0..plan.pieces(MIB)).map(|step| plan.piece(step, MIB).bytes).sum();
+        assert_eq!(total, bytes);
+    }
+
+    #[test]
+    fn a_box_of_more_than_4_gib_with_wider_gaps_is_cut_row_by_row_and_slice_by_slice() {
+        let home = stream();
+        // Rows of two and a half chunks.
+        let width_bytes = 5 * MIB / 2;
+        let span = BoxSpan {
+            home: &home,
+            ptr: AT,
+            is_host: false,
+            memory: None,
+            width_bytes,
+            height: 3,
+            depth: 1000,
+            pitch_bytes: GIB,
+            slice_rows: 4,
+        };
+        let plan = span.plan();
+        assert_eq!(plan.bytes(), 7500 * MIB);
+        assert_eq!(plan.pieces(MIB), 3 * 3 * 1000);
+        let last = plan.piece(8999, MIB);
+        assert_eq!((last.offset, last.bytes), (7500 * MIB - MIB / 2, MIB / 2));
+        let rows = 999 * 4 + 2;
+        assert_eq!(first_byte(last), AT + (rows * GIB + 2 * MIB) as u64);
+        let mut offset = 0;
+        for step in 0..9000 {
+            let piece = plan.piece(step, MIB);
+            assert_eq!(piece.offset, offset);
+            offset += piece.bytes;
+        }
+        assert_eq!(offset, plan.bytes());
+    }
+}

@@ -148,16 +148,21 @@ fn safe_work_never_becomes_part_of_somebody_s_capture() {
         let source = Buffer::<u32>::zeroed(&captured, 8).unwrap();
         let mut elsewhere = Buffer::<u32>::zeroed(&other, 8).unwrap();
         raw::begin(&captured, raw::RELAXED);
-        let mut errors = vec![
-            Buffer::<u32>::uninit(&captured, 8).unwrap_err(),
-            Buffer::<u32>::zeroed(&captured, 8).unwrap_err(),
-            buffer.fill(1).unwrap_err(),
-            buffer.copy_from(&source).unwrap_err(),
-            buffer.write_slice(&[1; 8]).unwrap_err(),
-            buffer.to_vec().unwrap_err(),
-            buffer.move_to(&other).unwrap_err(),
-            elsewhere.move_to(&captured).unwrap_err(),
-        ];
+        let (mut errors, calls) = t.calls(|| {
+            vec![
+                Buffer::<u32>::uninit(&captured, 8).unwrap_err(),
+                Buffer::<u32>::zeroed(&captured, 8).unwrap_err(),
+                buffer.fill(1).unwrap_err(),
+                buffer.copy_from(&source).unwrap_err(),
+                buffer.write_slice(&[1; 8]).unwrap_err(),
+                buffer.to_vec().unwrap_err(),
+                buffer.move_to(&other).unwrap_err(),
+                elsewhere.move_to(&captured).unwrap_err(),
+            ]
+        });
+        // S38: the driver never hears of the work, so that no node of it reads or writes what is gone at the launch.
+        let is_work = |call: &&&str| call.starts_with("cuMemcpy") || call.starts_with("cuMemset");
+        assert_eq!(calls.iter().find(is_work), None, "{calls:?}");
         let refused = buffer.write_from(vec![1; 8]).unwrap_err();
         assert_eq!(refused.value.wait().unwrap(), [1; 8]);
         errors.push(refused.error);

@@ -1,10 +1,11 @@
 //! Copies and fills: bounds, patterns, staging memory.
 
-use crate::raw;
+use crate::{flip::World, raw};
 use cuhold_driver_sim::SimOptions;
 use cuhold_handles::{Context, ContextFlags, Device, ErrorKind, Stream};
 use cuhold_memory::Buffer;
 use cuhold_testkit::{Kit, run, run_with};
+use proptest::prelude::*;
 use std::{fmt::Debug, thread, time::Duration};
 
 /// What a piece of staging memory holds.
@@ -58,6 +59,39 @@ fn views_copy_their_part_alone() {
         buffer.view(3..5).unwrap().read_into(&mut two).unwrap();
         assert_eq!(two, [2, 3]);
     });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn views_of_views_are_the_parts_of_parts_of_a_slice(
+        ranges in proptest::collection::vec((0_usize..40, 0_usize..40), 1..5),
+        value in 1_u16..,
+    ) {
+        let world = World::new();
+        let mut model: Vec<u16> = (0..32).collect();
+        let mut buffer = Buffer::from_slice(&world.stream(), &model).unwrap();
+        let (mut start, mut len) = (0, model.len());
+        let mut view = buffer.as_view_mut();
+        for (from, count) in ranges {
+            // Refused where a slice would be, and nothing else is.
+            let range = from..from + count;
+            let fits = range.end <= len;
+            prop_assert_eq!(view.as_view().view(range).is_ok(), fits);
+            if fits {
+                let (_, rest) = view.split_at_mut(from).unwrap();
+                (view, _) = rest.split_at_mut(count).unwrap();
+                (start, len) = (start + from, count);
+            }
+        }
+        let part = &mut model[start..start + len];
+        prop_assert_eq!(view.as_view().to_vec().unwrap(), part.to_vec());
+        prop_assert_eq!((view.len(), view.size_bytes()), (len, 2 * len));
+        view.fill(value).unwrap();
+        part.fill(value);
+        prop_assert_eq!(buffer.to_vec().unwrap(), model);
+    }
 }
 
 #[test]

@@ -189,8 +189,8 @@ fn meets_a_copy_across(seed: u64) -> bool {
     y.copy_across(&x).unwrap();
     // On the source's home, behind the copy, which runs on the other one.
     x.fill(7).unwrap();
-    there.synchronize().unwrap();
     here.synchronize().unwrap();
+    there.synchronize().unwrap();
     y.to_vec().unwrap() != [0; 64] || !world.sim.violations().is_empty()
 }
 
@@ -256,6 +256,34 @@ fn closing_behind_a_stream_that_is_captured_or_of_another_driver_gives_the_buffe
         drop(stranger);
         driver.close().unwrap();
     });
+}
+
+/// S39: memory whose order behind another context's work can't be had isn't freed, and so not given out again.
+#[test]
+fn memory_whose_last_use_can_not_be_marked_is_not_freed() {
+    let world = World::new();
+    let aside = Context::new(&world.device, ContextFlags::default()).unwrap();
+    let (home, other) = (world.stream(), aside.new_stream().unwrap());
+    let mut buffer = Buffer::<u8>::zeroed(&home, 64).unwrap();
+    let ptr = buffer.device_ptr();
+    other.wait_event(&home.record_new(EventOptions::default()).unwrap()).unwrap();
+    fill_on(&other, &buffer, 7);
+    // As a driver answers where the event is another context's.
+    for call in [Call::cuEventRecord, Call::cuStreamWaitEvent] {
+        world.faults().arm(Fault::refused(CUresult::INVALID_HANDLE).on(call));
+        let refused = buffer.close_after(&other).unwrap_err();
+        world.faults().disarm();
+        assert!(refused.error.is(CUresult::INVALID_HANDLE), "{}", refused.error);
+        buffer = refused.value.unwrap();
+        let next = Buffer::<u8>::uninit(&home, 64).unwrap();
+        assert_ne!(next.device_ptr(), ptr, "it was given out again");
+    }
+    buffer.close_after(&other).unwrap();
+    home.synchronize().unwrap();
+    other.synchronize().unwrap();
+    assert_eq!(world.sim.violations(), []);
+    drop(other);
+    aside.close().unwrap();
 }
 
 #[test]

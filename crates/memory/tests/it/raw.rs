@@ -3,10 +3,11 @@
 #![expect(unsafe_code, reason = "calls the driver")]
 
 use cuhold_driver_sys::ffi::{
-    CUcontext, CUdevice, CUgraph, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation, CUstream,
+    CUDA_GRAPH_INSTANTIATE_PARAMS, CUcontext, CUdevice, CUgraph, CUgraphExec,
+    CUgraphInstantiate_flags, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation, CUstream,
     CUstreamCaptureMode, CUstreamCaptureStatus,
 };
-use cuhold_handles::{Context, Driver, Owner, Stream, StreamOptions};
+use cuhold_handles::{Context, Device, Driver, Owner, Stream, StreamOptions};
 use cuhold_memory::Pool;
 
 /// A capture mode.
@@ -64,6 +65,32 @@ pub(crate) fn end_kept(stream: &Stream) -> CUgraph {
 pub(crate) fn destroy(driver: &Driver, graph: CUgraph) {
     // SAFETY: *handles*: the caller's graph.
     unsafe { driver.calls().cuGraphDestroy(graph) }.unwrap();
+}
+
+/// Makes a graph executable, whose launches free first what the one before left.
+pub(crate) fn instantiate_freeing(device: &Device, graph: CUgraph) -> CUgraphExec {
+    let mut exec = CUgraphExec::NULL;
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let make = || {
+        let calls = device.driver().calls();
+        let mut how = CUDA_GRAPH_INSTANTIATE_PARAMS { flags: flags.0.into(), ..Default::default() };
+        // SAFETY: *handles*: the caller's graph; *pointers*: live locals.
+        unsafe { calls.cuGraphInstantiateWithParams(&raw mut exec, graph, &raw mut how) }.unwrap();
+    };
+    device.with_current(make).unwrap();
+    exec
+}
+
+/// Launches an executable.
+pub(crate) fn launch(exec: CUgraphExec, stream: &Stream) {
+    // SAFETY: *handles*: the caller's executable; the stream is live.
+    unsafe { stream.driver().calls().cuGraphLaunch(exec, stream.raw()) }.unwrap();
+}
+
+/// Ends an executable.
+pub(crate) fn destroy_exec(driver: &Driver, exec: CUgraphExec) {
+    // SAFETY: *handles*: the caller's executable.
+    unsafe { driver.calls().cuGraphExecDestroy(exec) }.unwrap();
 }
 
 /// Another handle of the stream, which doesn't end it.

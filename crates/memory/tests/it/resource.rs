@@ -248,6 +248,70 @@ fn graph_memory_that_no_launch_allocated_is_not_freed_behind_one() {
     });
 }
 
+/// S43: a free node that is refused is told once, and the capture goes on.
+#[test]
+fn a_refused_free_of_graph_memory_is_told_once_and_later_work_is_none_the_worse() {
+    let world = World::new();
+    let (stream, other) = (world.stream(), world.stream());
+    let (x, mut y) = (
+        Buffer::from_slice(&other, &[1, 2, 3]).unwrap(),
+        Buffer::<i32>::uninit(&other, 3).unwrap(),
+    );
+    raw::begin(&stream, raw::RELAXED);
+    // SAFETY: what comes of it isn't used.
+    let graph = Arc::new(unsafe { GraphMemory::new(&world.device).resource() });
+    let buffer = Buffer::<u8>::uninit_in(&graph, &stream, 1000).unwrap();
+    world.faults().arm(Fault::refused(E).on(Call::cuMemFreeAsync));
+    let warning = world.warning(|| drop(buffer));
+    world.faults().disarm();
+    assert_eq!(told(&warning), (Some("cuMemFreeAsync"), Some(E.0), Some(Fate::Unknown)));
+    y.copy_from(&x).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [1, 2, 3]);
+    assert!(raw::is_captured(&stream));
+    raw::end(&stream);
+}
+
+/// S45: what a graph's launches allocate and don't free is freed once, whichever of its owner and its executable goes first.
+#[test]
+fn memory_that_launches_left_is_freed_once_before_or_after_its_executable() {
+    run(|t| {
+        let stream = t.device().new_stream().unwrap();
+        let (memory, graph) = (GraphMemory::new(t.device()), graph(t));
+        memory.trim().unwrap();
+        let before = memory.usage().unwrap().used_bytes;
+        for (launches, owner_first) in [(1, true), (2, true), (2, false)] {
+            raw::begin(&stream, raw::RELAXED);
+            let buffer = Buffer::<u8>::uninit_in(&graph, &stream, 1000).unwrap();
+            let ptr = buffer.device_ptr();
+            let made = raw::end_kept(&stream);
+            let exec = raw::instantiate_freeing(t.device(), made);
+            (0..launches).for_each(|_| raw::launch(exec, &stream));
+            stream.synchronize().unwrap();
+            assert!(memory.usage().unwrap().used_bytes > before);
+            let end_owner = |buffer: Buffer<u8>| {
+                let ((), calls) = t.calls(|| drop(buffer));
+                assert!(!calls.contains(&"cuMemFreeAsync"), "{calls:?}");
+                // SAFETY: left by the last launch, which is done, and used by nothing.
+                unsafe { graph.free_launched(ptr, &stream) }.unwrap();
+                // SAFETY: as above.
+                let again = unsafe { graph.free_launched(ptr, &stream) }.unwrap_err();
+                assert!(again.is(CUresult::INVALID_VALUE), "{again}");
+                stream.synchronize().unwrap();
+            };
+            if owner_first {
+                end_owner(buffer);
+                raw::destroy_exec(t.driver(), exec);
+            } else {
+                raw::destroy_exec(t.driver(), exec);
+                end_owner(buffer);
+            }
+            raw::destroy(t.driver(), made);
+            memory.trim().unwrap();
+            assert_eq!(memory.usage().unwrap().used_bytes, before, "{launches}, {owner_first}");
+        }
+    });
+}
+
 #[test]
 fn a_device_tells_and_trims_what_it_keeps_for_graphs() {
     run(|t| {

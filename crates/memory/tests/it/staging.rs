@@ -48,14 +48,13 @@ fn staging_memory_that_a_copy_may_still_use_is_ended_once_the_stream_is_done() {
 fn staging_memory_whose_stream_is_never_known_to_be_done_is_leaked_with_a_warning() {
     let world = World::new();
     let mut buffer = Buffer::<u8>::zeroed(&world.stream(), 8).unwrap();
-    let mut memory = Vec::new();
-    let (warning, calls) = world.sim.log().during(|| {
-        world.warning(|| {
-            let by_hand = world.driver.reclaim().run_by_hand();
-            memory = stuck(&world, &mut buffer);
-            assert!(by_hand.step());
-        })
+    let (mut memory, mut calls) = (Vec::new(), Vec::new());
+    let warning = world.warning(|| {
+        let by_hand = world.driver.reclaim().run_by_hand();
+        memory = stuck(&world, &mut buffer);
+        ((), calls) = world.sim.log().during(|| assert!(by_hand.step()));
     });
+    assert!(calls.iter().any(|entry| entry.call() == Call::cuStreamSynchronize));
     assert_eq!(told(&warning), (Some("cuStreamSynchronize"), Some(E.0), Some(Fate::Leaked)));
     let object = warning.object();
     assert_eq!((object.kind, object.raw), (ObjectKind::HostMemory, memory[0]));

@@ -56,12 +56,15 @@ fn memory_of_a_pool_of_the_host_is_imported_as_such() {
         copy.copy_from(&imported).unwrap();
         assert_eq!(copy.to_vec().unwrap(), [4, 5, 6]);
         assert_eq!(buffer.to_vec().unwrap(), [4, 5, 6]);
-        // Such memory isn't mapped twice, and a pool of it doesn't end before it is freed (measured).
+        // Such memory isn't mapped twice (measured).
         let again = pool.import_buffer::<u32>(token.descriptor(), &home).unwrap();
         assert_eq!(again.device_ptr(), imported.device_ptr());
+        // A pool of it doesn't end before the memory is freed (measured), so its end waits for that.
+        let second = stream(t);
+        drop(pool.import_buffer::<u32>(token.descriptor(), &second).unwrap());
         drop((imported, again, copy));
-        home.synchronize().unwrap();
         drop((pool, sending));
+        t.driver().reclaim().drain(std::time::Duration::from_secs(10)).unwrap();
         there.end(t.context(), (token, buffer));
     });
 }

@@ -52,6 +52,40 @@ fn two_streams_on_one_import_may_end_in_any_order_while_one_still_works() {
 }
 
 #[test]
+fn where_an_import_s_own_stream_is_captured_no_event_joins_the_capture_and_the_memory_stays_mapped()
+{
+    run(|t| {
+        if t.sim().is_none() {
+            return t.skip("what stays mapped for good would be left in the real driver");
+        }
+        let there = Exporter::beside(t);
+        let (buffer, token) = there.buffer(&[7]);
+        let pool = there.imported(t.device());
+        let (home, captured) = (t.device().new_stream().unwrap(), t.device().new_stream().unwrap());
+        let _exposed: CUstream = captured.as_raw();
+        let first = pool.import_buffer::<u32>(token.descriptor(), &home).unwrap();
+        let second = pool.import_buffer::<u32>(token.descriptor(), &captured).unwrap();
+        let ptr = first.device_ptr();
+        let capture = t.driver().reports().capture(4);
+        raw::begin(&captured, raw::GLOBAL);
+        let ((), calls) = t.calls(|| drop(second));
+        assert!(!calls.contains(&"cuEventRecord"), "{calls:?}");
+        assert!(raw::is_captured(&captured));
+        raw::end(&captured);
+        let [warning] = capture.take()[..] else { panic!("one warning") };
+        drop(capture);
+        assert_eq!((warning.object().raw, warning.fate()), (ptr, Some(Fate::Leaked)));
+        // What the captured stream still does to it isn't known, so the last import doesn't free it either.
+        let ((), calls) = t.calls(|| drop(first));
+        assert!(!calls.contains(&"cuMemFreeAsync"), "{calls:?}");
+        // SAFETY: nothing uses it any more, and this library never frees it.
+        unsafe { raw::free(&home, ptr) };
+        drop(pool);
+        there.end(t.context(), (token, buffer));
+    });
+}
+
+#[test]
 fn where_the_freeing_stream_is_captured_the_memory_stays_mapped_and_the_capture_goes_on() {
     run(|t| {
         if t.sim().is_none() {

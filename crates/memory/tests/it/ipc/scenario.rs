@@ -3,7 +3,10 @@
 use super::Exporter;
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_handles::{AnyCall, DeviceMemory, ErrorKind, Event, EventOptions, Fate};
-use cuhold_memory::{Buffer, ImportedPool, IpcChannel, Pool, PoolOptions};
+use cuhold_memory::{
+    Buffer, ImportedPool, IpcChannel, Pool, PoolOptions, VirtualBuffer, VirtualMemory,
+    VirtualMemoryOptions,
+};
 use cuhold_testkit::{Alone, is_alone, run, run_simulated};
 use std::{
     fs::File,
@@ -149,6 +152,13 @@ fn pool_memory_is_refused_by_the_older_export_which_names_itself_and_leaves_no_t
         assert!(error.is(CUresult::INVALID_VALUE), "{error}");
         assert_eq!(plain.into_raw().unwrap(), buffer.device_ptr());
         assert_eq!(buffer.to_vec().unwrap(), [0; 100]);
+        let memory = VirtualMemory::new(t.device(), VirtualMemoryOptions::default()).unwrap();
+        let mapped = VirtualBuffer::<u32>::zeroed(&memory, &stream, 100).unwrap();
+        let plain = as_plain(t, mapped.device_ptr());
+        assert!(plain.export().unwrap_err().is(CUresult::INVALID_VALUE));
+        assert_eq!(plain.into_raw().unwrap(), mapped.device_ptr());
+        assert_eq!(mapped.to_vec().unwrap(), [0; 100]);
+        mapped.close().unwrap();
         stream.synchronize().unwrap();
     });
 }

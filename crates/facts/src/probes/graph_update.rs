@@ -84,6 +84,106 @@ pub(super) const PROBES: &[Probe] = &[
         c.note("second", second.load(Ordering::SeqCst));
         Ok(())
     }),
+    Probe::case(Call::cuGraphExecUpdate_v2, "an update leaves a launch what it uses", |c| {
+        c.current()?;
+        let ((one, first), (two, _)) = (holding(c)?, holding(c)?);
+        let (exec, stream) = (instantiate(c, one)?, c.stream()?);
+        must!(c.cuGraphDestroy(one));
+        let gate = c.busy(stream)?;
+        must!(c.cuGraphLaunch(exec, stream));
+        let mut info = unheard();
+        ask!(c.cuGraphExecUpdate_v2(exec, two, &raw mut info));
+        c.note("ended", first.load(Ordering::SeqCst));
+        gate.open();
+        c.wait_for(stream)
+    }),
+    Probe::case(
+        Call::cuGraphExecUpdate_v2,
+        "an update takes what a graph held for a moment",
+        |c| {
+            c.current()?;
+            let (one, two) = (c.graph()?, c.graph()?);
+            c.node(one)?;
+            c.node(two)?;
+            let exec = instantiate(c, one)?;
+            let (object, ended) = object(c)?;
+            must!(c.cuGraphRetainUserObject(two, object, 1, 0));
+            let mut info = unheard();
+            ask!(c.cuGraphExecUpdate_v2(exec, two, &raw mut info));
+            ask!(c.cuGraphReleaseUserObject(two, object, 1), "release");
+            must!(c.cuUserObjectRelease(object, 1));
+            c.note("ended", ended.load(Ordering::SeqCst));
+            must!(c.cuGraphExecDestroy(exec));
+            c.note("ended", ended.load(Ordering::SeqCst));
+            Ok(())
+        },
+    ),
+    Probe::case(
+        Call::cuGraphInstantiateWithParams,
+        "an executable has what its graph held for a moment",
+        |c| {
+            c.current()?;
+            let graph = c.graph()?;
+            c.node(graph)?;
+            let (object, ended) = object(c)?;
+            must!(c.cuGraphRetainUserObject(graph, object, 1, 0));
+            let exec = instantiate(c, graph)?;
+            ask!(c.cuGraphReleaseUserObject(graph, object, 1), "release");
+            must!(c.cuUserObjectRelease(object, 1));
+            c.note("ended", ended.load(Ordering::SeqCst));
+            must!(c.cuGraphExecDestroy(exec));
+            c.note("ended", ended.load(Ordering::SeqCst));
+            Ok(())
+        },
+    ),
+    Probe::case(
+        Call::cuGraphExecChildGraphNodeSetParams,
+        "a graph that is put inside of an executable is held with what it holds",
+        |c| {
+            c.current()?;
+            let ((one, first), (two, second), graph) = (holding(c)?, holding(c)?, c.graph()?);
+            let node = child_node(c, graph, one)?;
+            let exec = instantiate(c, graph)?;
+            ask!(c.cuGraphExecChildGraphNodeSetParams(exec, node, two));
+            must!(c.cuGraphDestroy(one));
+            must!(c.cuGraphDestroy(two));
+            c.note("first", first.load(Ordering::SeqCst));
+            c.note("second", second.load(Ordering::SeqCst));
+            must!(c.cuGraphExecDestroy(exec));
+            c.note("second", second.load(Ordering::SeqCst));
+            must!(c.cuGraphDestroy(graph));
+            c.note("first", first.load(Ordering::SeqCst));
+            Ok(())
+        },
+    ),
+    Probe::case(
+        Call::cuGraphExecHostNodeSetParams,
+        "a node that came later isn't one of the executable",
+        |c| {
+            c.current()?;
+            let (graph, ran) = (c.graph()?, host::leak(AtomicU32::new(0)));
+            host_node(c, graph, ran)?;
+            let exec = instantiate(c, graph)?;
+            let late = host_node(c, graph, ran)?;
+            let params = host_params(ran);
+            ask!(c.cuGraphExecHostNodeSetParams(exec, late, &raw const params));
+            Ok(())
+        },
+    ),
+    Probe::case(
+        Call::cuGraphExecKernelNodeSetParams_v2,
+        "a kernel is changed with no context current",
+        |c| {
+            let context = c.current()?;
+            let graph = c.graph()?;
+            let (node, params) = kernel_node(c, graph)?;
+            let exec = instantiate(c, graph)?;
+            must!(c.cuCtxSetCurrent(CUcontext::NULL));
+            c.holds("named", params.ctx == context);
+            ask!(c.cuGraphExecKernelNodeSetParams_v2(exec, node, &raw const params));
+            Ok(())
+        },
+    ),
     Probe::works(Call::cuGraphExecMemsetNodeSetParams, "a fill of an executable is changed", |c| {
         let (memory, node, exec) = filling(c)?;
         let context = c.what_is_current()?;
@@ -440,17 +540,22 @@ fn any_host(ran: &'static AtomicU32) -> CUgraphNodeParams {
     params
 }
 
-/// A graph of one node that holds a user object, and how often that was ended.
-fn holding(c: &Ctx) -> Made<(CUgraph, &'static AtomicU32)> {
+/// A user object with a reference of the caller's, and how often it was ended.
+fn object(c: &Ctx) -> Made<(CUuserObject, &'static AtomicU32)> {
     let ended = host::leak(AtomicU32::new(0));
-    let graph = c.graph()?;
-    c.node(graph)?;
     let mut object = CUuserObject::NULL;
     let no_sync = CUuserObject_flags::CU_USER_OBJECT_NO_DESTRUCTOR_SYNC.0;
-    let moved = CUuserObjectRetain_flags::CU_GRAPH_USER_OBJECT_MOVE.0;
-    let end: CUhostFn = Some(host::count);
-    let data = host::user(ended);
+    let (data, end): (_, CUhostFn) = (host::user(ended), Some(host::count));
     must!(c.cuUserObjectCreate(&raw mut object, data, end, 1, no_sync));
+    Ok((object, ended))
+}
+
+/// A graph of one node that holds a user object, and how often that was ended.
+fn holding(c: &Ctx) -> Made<(CUgraph, &'static AtomicU32)> {
+    let graph = c.graph()?;
+    c.node(graph)?;
+    let (object, ended) = object(c)?;
+    let moved = CUuserObjectRetain_flags::CU_GRAPH_USER_OBJECT_MOVE.0;
     must!(c.cuGraphRetainUserObject(graph, object, 1, moved));
     Ok((graph, ended))
 }

@@ -18,7 +18,8 @@
 //! - What the GPU may still use is leaked, with a warning, rather than freed on a guess.
 //! - Nothing panics out of a `Drop`, nothing ends the process.
 //!
-//! [`failure_policy`] is the whole of it, with examples. [`memory_resources`] says where to take memory from.
+//! [`failure_policy`] is the whole of it, with examples. [`memory_resources`] says where to take memory from, [`graphs`] how work
+//! is defined once and launched often.
 //!
 //! # Testing without a GPU
 //! With the feature `sim`, [`Driver::from_api`]`(cuhold::sim::Sim::new())` is a driver whose kernels are host closures;
@@ -32,6 +33,9 @@ mod compile;
 #[doc = include_str!("../failure-policy.md")]
 pub mod failure_policy {}
 
+#[doc = include_str!("../graphs.md")]
+pub mod graphs {}
+
 #[doc = include_str!("../memory-resources.md")]
 pub mod memory_resources {}
 
@@ -41,9 +45,10 @@ pub use cuhold_driver_sim as sim;
 pub use cuhold_driver_sys as driver_sys;
 #[doc(inline)]
 pub use cuhold_graph::{
-    AllocateOptions, BatchOperation, Body, Condition, ConditionalKind, CopySource, CopyTarget,
-    Edge, EdgeKind, ExecOptions, Graph, GraphAllocation, GraphExec, Node, NodeKind, NodeParams,
-    SharedHost, UpdateReason, UpdateRefused, Word,
+    AllocateOptions, BatchOperation, Body, CaptureMode, CaptureStatus, CapturedMemory, Condition,
+    ConditionalKind, CopySource, CopyTarget, Edge, EdgeKind, ExecOptions, Graph, GraphAllocation,
+    GraphBuilder, GraphExec, Node, NodeKind, NodeParams, SharedHost, UpdateReason, UpdateRefused,
+    Word, capture,
 };
 #[cfg(unix)]
 #[doc(inline)]

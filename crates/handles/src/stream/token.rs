@@ -157,15 +157,15 @@ impl<'a> StreamRef<'a> {
     }
 
     /// Whether work on the stream would meet somebody's capture: of the stream, or for a default stream of one beside it.
-    /// Only streams that others may use are asked.
+    /// Only streams that others may use are asked, and none that a builder captures.
     ///
     /// # Errors
     /// The question's failure.
     #[doc(hidden)]
     #[inline]
     pub fn is_captured(self) -> Result<bool> {
-        if !self.is_exposed() {
-            return Ok(false);
+        if self.is_in_the_way() || !self.is_exposed() {
+            return Ok(self.is_in_the_way());
         }
         match self.is_capturing() {
             Err(error) if error.is(CUresult::STREAM_CAPTURE_IMPLICIT) => Ok(true),

@@ -151,3 +151,24 @@ fn a_panic_in_the_drop_of_what_was_replaced_is_one_warning() {
         assert_eq!(warnings[0].kind(), WarningKind::Panicked);
     });
 }
+
+#[test]
+fn while_a_builder_captures_the_stream_of_the_last_launch_what_changes_replace_waits_for_a_later_one()
+ {
+    run(|t| {
+        let (graph, node, mut exec, stream) = of_one_host_node(t);
+        let replaced = token();
+        exec.set_host(&graph, node, counting(&replaced)).unwrap();
+        exec.launch(&stream).unwrap();
+        let mut builder = GraphBuilder::begin(&stream, CaptureMode::Relaxed).unwrap();
+        exec.set_host(&graph, node, || {}).unwrap();
+        exec.drain().unwrap();
+        assert_eq!((holders(&replaced), exec.retired()), (1, 1));
+        assert_eq!(exec.launch(&stream).unwrap_err().kind(), ErrorKind::State);
+        assert!(builder.end().unwrap().is_empty(), "nothing of it is in the capture");
+        exec.drain().unwrap();
+        stream.synchronize().unwrap();
+        exec.drain().unwrap();
+        assert_eq!((holders(&replaced), exec.retired()), (0, 0));
+    });
+}

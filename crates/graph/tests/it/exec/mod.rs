@@ -5,7 +5,7 @@
 use cuhold_driver_sim::SimOptions;
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
-    ExecOptions, Graph, GraphExec, Node, NodeKind, UpdateReason,
+    CaptureMode, ExecOptions, Graph, GraphBuilder, GraphExec, Node, NodeKind, UpdateReason,
     handles::{ErrorKind, LaunchConfig, Stream, WarningKind, driver_sys::ffi::CUstreamCaptureMode},
 };
 use cuhold_memory::{Buffer, Pool};

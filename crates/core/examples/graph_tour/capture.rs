@@ -2,11 +2,10 @@
 
 use crate::{
     kernel::Kernels,
-    problem::{FIRSTS, HALF, LEN, MOST, Plate, TOLERANCE, WIDTH, all, beginning, half},
+    problem::{FIRSTS, HALF, LEN, MOST, Plate, TOLERANCE, WIDTH, all, beginning, half, once},
 };
 use cuhold::{
-    Buffer, CaptureMode, Condition, Context, Graph, GraphBuilder, LaunchConfig, Result, Stream,
-    capture,
+    Buffer, CaptureMode, Condition, Context, Graph, GraphBuilder, Result, Stream, capture,
 };
 
 /// The graph, and what it works on.
@@ -28,7 +27,16 @@ pub(crate) fn solver(
         two_steps(builder, kernels, &mut plate, goes_on)
     })?;
     let inside = graph.body(repeat, 0)?;
-    graph.child(inside, &mut body)?;
+    let steps_of_it = graph.child(inside, &mut body)?;
+    for (node, label) in [
+        (now, "temperatures"),
+        (next, "the same, for the edges"),
+        (steps, "no steps yet"),
+        (repeat, "while it changes"),
+        (steps_of_it, "two steps, captured"),
+    ] {
+        graph.set_label(node, label)?;
+    }
     Ok((graph, plate))
 }
 
@@ -45,8 +53,8 @@ fn two_steps(
     unsafe { builder.launch(&kernels.differ, all(), args) }?;
     step(builder, kernels, (&plate.next, &plate.now))?;
     let args = (goes_on, &plate.worst, &plate.steps, TOLERANCE, MOST);
-    // SAFETY: *layout*: as `decide` takes them; *bounds*: it reads and writes one element of each.
-    unsafe { builder.launch(&kernels.decide, LaunchConfig::for_len(1), args) }
+    // SAFETY: *layout*: as `decide` takes them; *bounds*: its one thread reads and writes one element of each.
+    unsafe { builder.launch(&kernels.decide, once(), args) }
 }
 
 /// A step: the lower half on a fork, which comes back.

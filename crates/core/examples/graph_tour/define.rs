@@ -2,7 +2,7 @@
 
 use crate::{
     kernel::Kernels,
-    problem::{FIRSTS, HALF, LEN, MOST, Plate, TOLERANCE, WIDTH, all, beginning, half},
+    problem::{FIRSTS, HALF, LEN, MOST, Plate, TOLERANCE, WIDTH, all, beginning, half, once},
 };
 use cuhold::{Body, Buffer, Context, Graph, Node, Result, Stream};
 
@@ -35,8 +35,23 @@ pub(crate) fn solver(
         unsafe { graph.kernel(&[reset, there[0], there[1]], &kernels.differ, all(), args) }?;
     let back = halves(&mut graph, kernels, Place::Behind(differ), (&plate.next, &plate.now))?;
     let args = (goes_on, &plate.worst, &plate.steps, TOLERANCE, MOST);
-    // SAFETY: *layout*: as `decide` takes them; *bounds*: it reads and writes one element of each.
-    unsafe { graph.kernel(&back, &kernels.decide, cuhold::LaunchConfig::for_len(1), args) }?;
+    // SAFETY: *layout*: as `decide` takes them; *bounds*: its one thread reads and writes one element of each.
+    let decide = unsafe { graph.kernel(&back, &kernels.decide, once(), args) }?;
+    for (node, label) in [
+        (now, "temperatures"),
+        (next, "the same, for the edges"),
+        (steps, "no steps yet"),
+        (repeat, "while it changes"),
+        (reset, "no change yet"),
+        (there[0], "upper half"),
+        (there[1], "lower half"),
+        (differ, "greatest change"),
+        (back[0], "upper half, back"),
+        (back[1], "lower half, back"),
+        (decide, "was it the last?"),
+    ] {
+        graph.set_label(node, label)?;
+    }
     Ok((graph, plate))
 }
 

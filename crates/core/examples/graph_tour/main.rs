@@ -2,8 +2,8 @@
 //! and once by capture, on the real GPU if there is one, else on the simulated driver. Both are compared with the same solver on
 //! plain streams, bit by bit; exit code 0 means that all agree.
 //!
-//! Run it with `cargo run --release -p cuhold --features sim --example graph_tour`. It writes a picture of the first graph,
-//! `graph_tour.svg`, where the first argument names a folder.
+//! Run it with `cargo run --release -p cuhold --features sim --example graph_tour`. It draws both graphs, into the folder that
+//! the first argument names, or else into the one for temporary files.
 
 #![expect(clippy::print_stdout, reason = "a program that shows something")]
 #![expect(unsafe_code, reason = "launching a kernel is a promise about the kernel")]
@@ -18,7 +18,7 @@ use cuhold::{Device, Driver, Error, ErrorKind, Graph, Result, Stream, driver_sys
 use kernel::Kernels;
 use problem::{Plain, Plate, Solution};
 use show::Show;
-use std::{process::ExitCode, sync::Arc, time::Instant};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Instant};
 
 /// How often each is run for its time.
 const ROUNDS: u32 = 5;
@@ -68,29 +68,42 @@ fn timed(
     Ok(())
 }
 
-/// Makes a graph executable, runs it, and compares what comes out.
-fn launched(
-    show: &mut Show,
-    counts: &CallCounts,
-    name: &str,
-    (mut graph, plate): (Graph, Plate),
-    stream: &Stream,
-    expected: &Solution,
-) -> Result<()> {
-    let mut exec = graph.instantiate()?;
-    show.say(name, format!("{} nodes", graph.len()));
-    drop(graph);
-    timed(show, counts, name, || {
-        exec.launch(stream)?;
-        stream.synchronize()
-    })?;
-    let solution = plate.solution()?;
-    show.check(
-        &format!("{name}: {} steps, as on plain streams", solution.steps),
-        solution.steps == expected.steps,
-    );
-    show.check(&format!("{name}: every temperature is the same"), solution == *expected);
-    Ok(())
+/// What both graphs are run with, and compared with.
+struct Bench<'a> {
+    counts: &'a CallCounts,
+    stream: &'a Stream,
+    expected: &'a Solution,
+    /// Where pictures go.
+    folder: PathBuf,
+}
+
+impl Bench<'_> {
+    /// Draws a graph, makes it executable, runs it, and compares what comes out.
+    fn solve(&self, show: &mut Show, name: &str, (mut graph, plate): (Graph, Plate)) -> Result<()> {
+        self.draw(show, name, &mut graph)?;
+        let mut exec = graph.instantiate()?;
+        drop(graph);
+        timed(show, self.counts, name, || {
+            exec.launch(self.stream)?;
+            self.stream.synchronize()
+        })?;
+        let solution = plate.solution()?;
+        let Solution { steps, .. } = solution;
+        let what = format!("{name}: {steps} steps, as on plain streams");
+        show.check(&what, steps == self.expected.steps);
+        let what = format!("{name}: every temperature is the same");
+        show.check(&what, solution == *self.expected);
+        Ok(())
+    }
+
+    fn draw(&self, show: &mut Show, name: &str, graph: &mut Graph) -> Result<()> {
+        let picture = graph.to_svg()?;
+        let file = self.folder.join(format!("graph_tour {name}.svg").replace(' ', "_"));
+        let written = std::fs::write(&file, picture);
+        show.say(name, format!("{} nodes, drawn in {}", graph.len(), file.display()));
+        show.check(&format!("{name}: the picture is written"), written.is_ok());
+        Ok(())
+    }
 }
 
 fn run(show: &mut Show) -> Result<()> {
@@ -113,10 +126,10 @@ fn run(show: &mut Show) -> Result<()> {
         expected.steps > 10 && expected.steps < problem::MOST,
     );
 
-    let defined = define::solver(device.context(), &kernels, &stream)?;
-    launched(show, &counts, "by definition", defined, &stream, &expected)?;
-    let captured = capture::solver(device.context(), &kernels, &stream)?;
-    launched(show, &counts, "by capture", captured, &stream, &expected)?;
+    let folder = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
+    let bench = Bench { counts: &counts, stream: &stream, expected: &expected, folder };
+    bench.solve(show, "by definition", define::solver(device.context(), &kernels, &stream)?)?;
+    bench.solve(show, "by capture", capture::solver(device.context(), &kernels, &stream)?)?;
 
     drop(plain);
     drop((kernels, stream));

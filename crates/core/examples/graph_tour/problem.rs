@@ -26,6 +26,11 @@ pub(crate) fn all() -> LaunchConfig {
     LaunchConfig::for_len(LEN)
 }
 
+/// One thread.
+pub(crate) fn once() -> LaunchConfig {
+    LaunchConfig::new([1, 1, 1], [1, 1, 1])
+}
+
 /// The temperatures to begin with.
 pub(crate) fn beginning() -> Vec<f32> {
     let hot = WIDTH as usize;

@@ -5,6 +5,7 @@
 use super::{
     CaptureMode,
     ending::{Ending, status_of},
+    plan::Plan,
     state::{Capture, Member, Role},
 };
 use crate::{
@@ -15,15 +16,28 @@ use cuhold_handles::{
     self as handles, CudaWarning, Driver, Error, Event, Fate, Result, Stream,
     driver_sys::{Calls, Failure, ffi::*, mutant},
 };
-use std::{collections::BTreeMap, ptr};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, ptr, sync::Arc};
+
+/// What a capture is of.
+#[derive(Default)]
+pub(super) enum Kind {
+    /// A graph.
+    #[default]
+    Root,
+    /// A conditional's body, into graphs of its own.
+    Apart { root: Arc<Mutex<Books>>, plan: Plan },
+    /// A conditional's body, straight into it.
+    Direct { root: Arc<Mutex<Books>> },
+}
 
 /// A capture's books.
 pub(super) struct Books {
     pub(super) state: Capture,
+    pub(super) kind: Kind,
     /// The number of the graph that comes of it.
     pub(super) id: u64,
     /// Conditions that were made, and whether a node uses each.
-    #[expect(dead_code, reason = "bodies aren't captured yet")]
     pub(super) conditions: Vec<(CUgraphConditionalHandle, bool)>,
     pub(super) conditionals: Vec<CapturedConditional>,
     /// The driver's graph, which isn't ours until the end gives it. `None` when that is over.
@@ -150,13 +164,14 @@ pub(super) fn begin_with(
         let error = driver.error(failure);
         // It may have begun all the same; in that state already it was begun by somebody else.
         let is_ours = failure.status != CUresult::ILLEGAL_STATE;
-        return Err(if is_ours { undo(claim, stream, false, error) } else { error });
+        return Err(if is_ours { undo(claim, stream, (role, false), error) } else { error });
     }
     match graph_of(calls, stream) {
         Ok(graph) => {
             claim.keep();
             Ok(Books {
                 state: Capture::begun(role),
+                kind: Kind::Root,
                 id: driver.next_id(),
                 conditions: Vec::new(),
                 conditionals: Vec::new(),
@@ -167,13 +182,13 @@ pub(super) fn begin_with(
             })
         }
         Err(error) if mutant::is_out("capture-begin-undo") => Err(error),
-        Err(error) => Err(undo(claim, stream, true, error)),
+        Err(error) => Err(undo(claim, stream, (role, true), error)),
     }
 }
 
 #[cold]
-fn undo(claim: Claim<'_>, stream: &Stream, began: bool, error: Error) -> Error {
-    let ending = Ending::ask(stream.driver().calls(), stream);
+fn undo(claim: Claim<'_>, stream: &Stream, (role, began): (Role, bool), error: Error) -> Error {
+    let ending = Ending::ask(stream.driver().calls(), stream, role);
     if ending.answer() == super::state::Answer::FailedAndGoesOn {
         claim.keep();
     }

@@ -6,7 +6,7 @@
 
 #![expect(unsafe_code, reason = "calls the driver's stream functions")]
 
-use super::state::Answer;
+use super::state::{Answer, Role};
 use cuhold_handles::{
     self as handles, Context, CudaWarning, Driver, Error, Fate, Note, Object, ObjectKind, Result,
     Stream,
@@ -34,18 +34,20 @@ pub(super) struct Ending {
     /// The failure of the question whether the stream is still captured.
     asked: Option<Failure>,
     goes_on: bool,
+    /// Whether the graph is the ender's: not that of a body, which is its node's.
+    owned: bool,
 }
 
 impl Ending {
     /// Asks for the end.
     ///
     /// Calls `cuStreamEndCapture`; where that failed and gave no graph `cuStreamIsCapturing`.
-    pub(super) fn ask(calls: Calls<'_>, stream: &Stream) -> Self {
+    pub(super) fn ask(calls: Calls<'_>, stream: &Stream, role: Role) -> Self {
         let mut graph = CUgraph::NULL;
         // SAFETY: *handles*: the stream is live, its handle is borrowed; *pointers*: a live local.
         let failure = unsafe { calls.cuStreamEndCapture(stream.raw(), &raw mut graph) }.err();
-        let graph = (!graph.is_null()).then_some(graph);
-        let mut ending = Self { graph, failure, asked: None, goes_on: false };
+        let (graph, owned) = ((!graph.is_null()).then_some(graph), role != Role::Direct);
+        let mut ending = Self { graph, failure, asked: None, goes_on: false, owned };
         if failure.is_some() && graph.is_none() && !mutant::is_out("capture-end-asked") {
             match status_of(calls, stream) {
                 Ok(status) => {
@@ -73,9 +75,14 @@ impl Ending {
         self.failure.is_some_and(|failure| failure.status == CUresult::NOT_PERMITTED)
     }
 
+    /// The end's failure.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
     /// The graph as an owned object.
     pub(super) fn graph(&self, context: &Context) -> Option<handles::Graph> {
-        let raw = self.graph?;
+        let raw = self.graph.filter(|_| self.owned)?;
         // SAFETY: the driver gave it to whoever ended its capture, a moment ago. Not null, so not refused.
         unsafe { handles::Graph::from_raw(context, raw) }.ok()
     }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "calls the driver's allocator")]
 
 use super::{GraphBuilder, books::Books};
+use crate::graph::NodeKind;
 use cuhold_handles::{
     Driver, Error, KernelArg, Result,
     driver_sys::{Call, Calls, Failure, ffi::CUdeviceptr},
@@ -82,6 +83,7 @@ impl GraphBuilder {
     /// calls' failures.
     #[doc(alias = "cuMemAllocAsync")]
     pub fn allocate<T: Pod>(&mut self, len: usize) -> Result<CapturedMemory<T>> {
+        self.not_in_body(NodeKind::Allocate)?;
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes > 0);
         let Some(bytes) = bytes else {
             let size = size_of::<T>();

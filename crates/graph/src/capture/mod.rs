@@ -12,12 +12,14 @@
 //!
 //! Source: CUDA Driver API 13.x, "Stream Management", capture.
 
+mod body;
 mod books;
 mod closure;
 mod ending;
 mod fork;
 mod memory;
 mod node;
+mod plan;
 mod state;
 mod work;
 
@@ -25,7 +27,7 @@ pub use closure::capture;
 pub use memory::CapturedMemory;
 
 use self::{
-    books::{Books, begin},
+    books::{Books, Remains, begin},
     ending::{Ending, discard, object_of, status_of, strand},
     state::{Belongs, Member, PRIMARY, Role},
 };
@@ -199,8 +201,8 @@ impl GraphBuilder {
     /// Ends the capture and gives its graph. The stream takes other work again, and the builder can
     /// [begin again](Self::begin_again).
     ///
-    /// Calls `cuStreamEndCapture`, `cuGraphGetNodes`, `cuGraphGetEdges`, and `cuGraphNodeGetType` for each node; where the end
-    /// failed `cuStreamIsCapturing`; where the graph isn't handed out `cuGraphDestroy`. What the capture used for itself ends:
+    /// Calls `cuStreamEndCapture`, `cuGraphGetNodes`, `cuGraphGetEdges`, and `cuGraphNodeGetType` for each node; before that
+    /// `cuGraphAddNode` for each condition that no node uses; where the end failed `cuStreamIsCapturing`; where the graph isn't handed out `cuGraphDestroy`. What the capture used for itself ends:
     /// `cuStreamDestroy`, `cuEventDestroy`, `cuUserObjectRelease`.
     ///
     /// # Errors
@@ -215,13 +217,17 @@ impl GraphBuilder {
         if !mutant::is_out("capture-end-fork") {
             self.capture.lock().state.may_end(self.member)?;
         }
-        self.close()
+        match self.use_all_conditions() {
+            Ok(()) => self.close(),
+            Err(error) => Err(self.end_because(error)),
+        }
     }
 
     /// As [`end`](Self::end), of any capture that goes on.
     fn close(&mut self) -> Result<Graph> {
         let driver = self.stream.driver();
-        let ending = Ending::ask(driver.callable()?, &self.stream);
+        let role = self.capture.lock().state.role();
+        let ending = Ending::ask(driver.callable()?, &self.stream, role);
         let mut books = self.capture.lock();
         let (why, unjoined) = (books.state.why_not(), books.state.unjoined());
         let belongs = books.state.ended(ending.answer());
@@ -261,8 +267,18 @@ impl GraphBuilder {
 
     /// Ends the capture and destroys its graph; a failure goes along with the error because of which.
     fn abandon(mut self, error: Error) -> Error {
+        self.end_because(error)
+    }
+
+    fn end_because(&mut self, error: Error) -> Error {
         if !self.has_something_to_end() {
             return error;
+        }
+        if self.capture.lock().state.role() == Role::Direct {
+            return match self.close_direct(false) {
+                Ok(()) => error,
+                Err(second) => error.with_second(&second),
+            };
         }
         match self.close() {
             Ok(graph) => match graph.close() {
@@ -273,8 +289,38 @@ impl GraphBuilder {
         }
     }
 
+    /// Ends the capture of a body straight into it. `whole`: all that was asked for is in there.
+    fn close_direct(&mut self, whole: bool) -> Result<()> {
+        let driver = self.stream.driver();
+        let ending = Ending::ask(driver.callable()?, &self.stream, Role::Direct);
+        let why = self.capture.lock().state.why_not();
+        let (belongs, _left) = self.left().ended(&ending, whole);
+        let Some(_) = ending.failure() else { return Ok(()) };
+        if belongs == Belongs::ToDriver {
+            strand(&self.stream);
+        }
+        let error = ending.error(driver);
+        Err(match why {
+            Some(why) => error.with_note(Note::Text(why.into())),
+            None => error,
+        })
+    }
+
     fn has_something_to_end(&self) -> bool {
-        self.member == PRIMARY && self.capture.lock().state.is_open()
+        self.member == PRIMARY && self.is_open()
+    }
+
+    fn is_open(&self) -> bool {
+        self.capture.lock().state.is_open()
+    }
+
+    fn left(&self) -> Left {
+        let role = self.capture.lock().state.role();
+        let root = match role {
+            Role::Direct => Some(self.root()),
+            Role::Graph | Role::Apart => None,
+        };
+        Left { stream: self.stream.clone(), capture: Arc::clone(&self.capture), root }
     }
 
     /// A call of this builder failed.
@@ -324,7 +370,7 @@ impl Drop for GraphBuilder {
         if !open || mutant::is_out("capture-drop") || self.driver().api().life() == Life::Forked {
             return;
         }
-        let left = Left { stream: self.stream.clone(), capture: Arc::clone(&self.capture) };
+        let left = self.left();
         if callback::inside() {
             return left.hand_over();
         }
@@ -336,6 +382,8 @@ impl Drop for GraphBuilder {
 struct Left {
     stream: Stream,
     capture: Arc<Mutex<Books>>,
+    /// Of a body that is captured straight into it: the capture that it is inside of.
+    root: Option<Arc<Mutex<Books>>>,
 }
 
 impl Left {
@@ -346,20 +394,38 @@ impl Left {
         inlet.defer(None, move || self.end());
     }
 
-    fn end(self) {
-        let driver = self.stream.driver().clone();
-        let ending = Ending::ask(driver.calls(), &self.stream);
-        if ending.is_not_permitted() && scope::is_in_callback(driver.calls()) {
-            return self.hand_over();
-        }
+    /// Notes that the driver was asked for the end.
+    fn ended(&self, ending: &Ending, whole: bool) -> (Belongs, Remains) {
         let mut books = self.capture.lock();
-        let why = books.state.why_not();
         let belongs = books.state.ended(ending.answer());
         let left = books.close();
         drop(books);
-        match belongs {
-            Belongs::ToDriver => self.stream.retire(),
-            _ => self.stream.release_from_builder(),
+        if belongs != Belongs::ToDriver {
+            self.stream.release_from_builder();
+        }
+        if let Some(root) = &self.root {
+            let state = &mut root.lock().state;
+            match ending.failure() {
+                // The driver has freed the body under its node (measured), or isn't known to have left it alone.
+                Some(failure) if !mutant::is_out("capture-poison") => state.poisoned(failure),
+                None if !whole => state.spoilt(None),
+                _ => {}
+            }
+        }
+        (belongs, left)
+    }
+
+    fn end(self) {
+        let driver = self.stream.driver().clone();
+        let role = self.capture.lock().state.role();
+        let ending = Ending::ask(driver.calls(), &self.stream, role);
+        if ending.is_not_permitted() && scope::is_in_callback(driver.calls()) {
+            return self.hand_over();
+        }
+        let why = self.capture.lock().state.why_not();
+        let (belongs, left) = self.ended(&ending, false);
+        if belongs == Belongs::ToDriver {
+            self.stream.retire();
         }
         let named: Object = object_of(left.graph.as_ref());
         match (belongs, ending.graph(self.stream.context())) {

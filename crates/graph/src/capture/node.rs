@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls the driver's graph functions")]
 
-use super::GraphBuilder;
+use super::{GraphBuilder, state::Role};
 use crate::graph::Graph;
 use cuhold_handles::{
     Error, Result,
@@ -36,6 +36,9 @@ impl GraphBuilder {
     #[doc(alias = "cuGraphAddChildGraphNode")]
     pub fn child(&mut self, child: &mut Graph) -> Result<()> {
         self.driver().check_same(child.driver(), "child")?;
+        if let Some(kind) = child.inner.kinds().outside_of_bodies() {
+            self.not_in_body(kind)?;
+        }
         // Also where it fails: it may have been copied all the same.
         child.about_to_be_copied();
         let child = child.as_raw();
@@ -63,11 +66,19 @@ impl GraphBuilder {
             make(calls, graph, &after, &mut raw).map_err(told)?;
             this.advance(calls, raw).map_err(|failure| {
                 if !mutant::is_out("capture-spoilt") {
-                    this.capture.lock().state.spoilt(failure);
+                    this.spoil(failure);
                 }
                 told(failure)
             })
         })
+    }
+
+    /// The graph isn't what was asked for, nor is the one that it is inside of.
+    fn spoil(&self, failure: Failure) {
+        self.capture.lock().state.spoilt(Some(failure));
+        if self.capture.lock().state.role() == Role::Direct {
+            self.root().lock().state.spoilt(Some(failure));
+        }
     }
 
     /// The nodes that the stream's next work comes behind.

@@ -5,8 +5,12 @@
 
 #![expect(unsafe_code, reason = "calls the driver's stream functions")]
 
-use super::GraphBuilder;
-use crate::{graph::host_params, host_memory::SharedHost, keep::Operand};
+use super::{GraphBuilder, books::Books, state::Role};
+use crate::{
+    graph::{NodeKind, host_params},
+    host_memory::SharedHost,
+    keep::Operand,
+};
 use cuhold_handles::{
     AsStream, Driver, Error, Event, KeepAlive, Kernel, KernelArgs, LaunchConfig, Result, Stream,
     StreamRef,
@@ -20,7 +24,9 @@ use cuhold_memory::{
     Buffer, HostSource,
     bytemuck::{self, Pod},
 };
+use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The stream of a builder, for the builder's own work.
 struct Own<'a>(&'a Stream);
@@ -63,18 +69,25 @@ impl GraphBuilder {
         call: impl FnOnce(&Self) -> Result<T>,
     ) -> Result<T> {
         let operands = operands.into_iter();
-        let attached = {
-            let mut books = self.capture.lock();
-            books.state.may_work(self.member)?;
-            self.driver().check_callable()?;
-            books.attach(operands.len(), operands)?
-        };
+        self.capture.lock().state.may_work(self.member)?;
+        self.driver().check_callable()?;
+        let keeper = self.keeper();
+        let attached = keeper.lock().attach(operands.len(), operands)?;
         call(self).inspect_err(|error| {
             self.failed(error);
             if !may_be_captured(error) {
-                self.capture.lock().detach(attached, self.driver());
+                keeper.lock().detach(attached, self.driver());
             }
         })
+    }
+
+    /// The books whose graph keeps what the work uses: a body that is captured directly has none to keep anything.
+    fn keeper(&self) -> Arc<Mutex<Books>> {
+        let role = self.capture.lock().state.role();
+        match role {
+            Role::Graph | Role::Apart => Arc::clone(&self.capture),
+            Role::Direct => self.root(),
+        }
     }
 
     /// A call on the stream.
@@ -374,6 +387,7 @@ impl GraphBuilder {
     /// [`ErrorKind::State`](cuhold_handles::ErrorKind::State): the capture takes no more work; the calls' failures.
     #[doc(alias = "cuLaunchHostFunc")]
     pub fn host<F: Fn() + Send + Sync + 'static>(&mut self, function: F) -> Result<()> {
+        self.not_in_body(NodeKind::Host)?;
         let (params, operand) = host_params(self.driver(), function);
         self.work([operand], |this| {
             this.call(|calls| {
@@ -396,6 +410,7 @@ impl GraphBuilder {
     #[doc(alias = "cuEventRecordWithFlags")]
     pub fn record(&mut self, event: &Event) -> Result<()> {
         self.driver().check_same(event.driver(), "event")?;
+        self.not_in_body(NodeKind::Record)?;
         self.work([Operand::Event(event.clone())], |this| {
             let flags = CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL.0;
             this.call(|calls| {
@@ -415,6 +430,7 @@ impl GraphBuilder {
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn wait(&mut self, event: &Event) -> Result<()> {
         self.driver().check_same(event.driver(), "event")?;
+        self.not_in_body(NodeKind::Wait)?;
         self.work([Operand::Event(event.clone())], |this| {
             let flags = CUevent_wait_flags::CU_EVENT_WAIT_EXTERNAL.0;
             this.call(|calls| {

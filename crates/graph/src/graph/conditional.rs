@@ -31,7 +31,6 @@ pub struct Condition {
     handle: CUgraphConditionalHandle,
 }
 
-#[expect(dead_code, reason = "conditions of captures aren't made yet")]
 impl Condition {
     /// A condition of the graph of this number.
     pub(crate) const fn of(graph: u64, handle: CUgraphConditionalHandle) -> Self {
@@ -42,9 +41,7 @@ impl Condition {
     pub(crate) const fn graph(self) -> u64 {
         self.graph
     }
-}
 
-impl Condition {
     /// The driver's handle, which is what a kernel is given.
     ///
     /// Calls nothing.

@@ -53,7 +53,7 @@ pub(crate) enum Cause {
 pub(crate) enum Phase {
     Capturing,
     Invalid(Cause),
-    Spoilt(Failure),
+    Spoilt(Option<Failure>),
     Poisoned(Failure),
     Ended,
     Stuck,
@@ -78,8 +78,10 @@ enum Standing {
 pub(crate) enum Role {
     /// Its user.
     Graph,
-    /// The library, when the body's closure returns.
-    Body,
+    /// The library, when the closure of a body that is captured apart returns.
+    Apart,
+    /// The same of a body that is captured straight into its graph.
+    Direct,
 }
 
 /// What the driver answered to the end.
@@ -119,6 +121,10 @@ impl Capture {
     /// It has begun.
     pub(crate) fn begun(role: Role) -> Self {
         Self { role, phase: Phase::Capturing, members: vec![Standing::Open] }
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.role
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -161,7 +167,10 @@ impl Capture {
             Phase::Invalid(Cause::Unknown) => {
                 "the capture was invalidated by a call that went past its builders; it can only be ended".to_owned()
             }
-            Phase::Spoilt(Failure { call, status }) => format!(
+            Phase::Spoilt(None) => {
+                "the capture has a conditional's body that isn't whole; it can only be ended".to_owned()
+            }
+            Phase::Spoilt(Some(Failure { call, status })) => format!(
                 "the capture isn't what was asked for since {call} answered {status}; it can only be ended"
             ),
             Phase::Poisoned(Failure { call, status }) => format!(
@@ -195,14 +204,13 @@ impl Capture {
     }
 
     /// A part of what was asked for isn't in the graph, and can't be put there any more.
-    pub(crate) fn spoilt(&mut self, failure: Failure) {
-        if matches!(self.phase, Phase::Capturing) {
+    pub(crate) fn spoilt(&mut self, failure: Option<Failure>) {
+        if self.phase == Phase::Capturing {
             self.phase = Phase::Spoilt(failure);
         }
     }
 
     /// The driver has freed a body of the graph.
-    #[cfg_attr(not(test), expect(dead_code, reason = "bodies aren't captured yet"))]
     pub(crate) fn poisoned(&mut self, failure: Failure) {
         if self.is_open() {
             self.phase = Phase::Poisoned(failure);
@@ -277,7 +285,7 @@ impl Capture {
                 "a fork isn't ended but joined into the builder that it came from",
             ));
         }
-        if self.role == Role::Body {
+        if self.role != Role::Graph {
             return Err(Error::state("a body ends when its closure returns"));
         }
         if self.is_open() { Ok(()) } else { self.is_capturing() }

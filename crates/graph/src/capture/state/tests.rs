@@ -97,7 +97,7 @@ fn step(state: &mut Capture, model: &mut Model, event: Event) {
             model.trouble("found");
         }
         Event::Spoil => {
-            state.spoilt(failure(CUresult::INVALID_VALUE));
+            state.spoilt(Some(failure(CUresult::INVALID_VALUE)));
             model.trouble("spoilt");
         }
         Event::Poison => {
@@ -208,7 +208,7 @@ proptest! {
 
 #[test]
 fn a_body_is_ended_by_its_closure_alone() {
-    let state = Capture::begun(Role::Body);
+    let state = Capture::begun(Role::Apart);
     let error = state.may_end(PRIMARY).unwrap_err().to_string();
     assert!(error.contains("a body ends when its closure returns"), "{error}");
     assert!(state.is_open());

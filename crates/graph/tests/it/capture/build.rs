@@ -344,7 +344,7 @@ fn the_closure_form_gives_the_graph_and_the_closure_s_value() {
         .unwrap();
         assert_eq!((graph.len(), value), (1, "value"));
         let error = capture(&stream, CaptureMode::ThreadLocal, |builder| {
-            invalidate(t, builder);
+            invalidate(builder);
             Ok(())
         })
         .unwrap_err();

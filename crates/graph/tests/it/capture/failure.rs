@@ -14,7 +14,7 @@ fn work_after_an_invalidation_is_refused_and_the_error_says_what_is_known() {
     run(|t| {
         let stream = stream(t);
         let mut builder = begin(&stream);
-        invalidate(t, &builder);
+        invalidate(&builder);
         // Nobody here knows yet.
         let error = builder.host(|| {}).unwrap_err();
         assert!(error.is(CUresult::STREAM_CAPTURE_INVALIDATED), "{error}");
@@ -44,7 +44,7 @@ fn the_end_says_which_call_of_the_builder_invalidated_the_capture() {
         t.faults().arm(merge);
         assert!(builder.host(|| {}).unwrap_err().is(CUresult::STREAM_CAPTURE_MERGE));
         t.faults().disarm();
-        invalidate(t, &builder);
+        invalidate(&builder);
         let error = builder.end().unwrap_err();
         assert!(error.is(CUresult::STREAM_CAPTURE_INVALIDATED));
         assert!(error.to_string().contains("invalidated by cuLaunchHostFunc"), "{error}");
@@ -56,7 +56,7 @@ fn a_status_that_is_asked_for_tells_of_an_invalidation_before_any_work_does() {
     run(|t| {
         let stream = stream(t);
         let mut builder = begin(&stream);
-        invalidate(t, &builder);
+        invalidate(&builder);
         assert_eq!(builder.status().unwrap(), CaptureStatus::Invalidated);
         let (error, calls) = t.calls(|| builder.host(|| {}).unwrap_err());
         assert_eq!((error.kind(), calls.len()), (ErrorKind::State, 0));

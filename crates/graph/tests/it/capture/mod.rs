@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "makes calls that captures forbid, past the library")]
 
+mod body;
 mod build;
 mod failure;
 mod fork;
@@ -10,7 +11,10 @@ mod stress;
 
 use cuhold_driver_sim::Sim;
 use cuhold_driver_sys::{CUresult, Failure};
-use cuhold_graph::{CaptureMode, Graph, GraphBuilder, handles::Stream};
+use cuhold_graph::{
+    CaptureMode, Graph, GraphBuilder,
+    handles::{Device, Driver, Stream},
+};
 use cuhold_testkit::Kit;
 use std::time::Duration;
 
@@ -26,9 +30,10 @@ fn begin(stream: &Stream) -> GraphBuilder {
 }
 
 /// Invalidates a capture, past the library: in every mode a captured stream isn't waited for.
-fn invalidate(t: &Kit, builder: &GraphBuilder) -> Failure {
+fn invalidate(builder: &GraphBuilder) -> Failure {
     // SAFETY: *handles*: the builder's stream is live.
-    let failure = unsafe { t.driver().calls().cuStreamSynchronize(builder.as_raw()) }.unwrap_err();
+    let failure =
+        unsafe { builder.driver().calls().cuStreamSynchronize(builder.as_raw()) }.unwrap_err();
     assert_eq!(failure.status, CUresult::STREAM_CAPTURE_UNSUPPORTED);
     failure
 }
@@ -53,6 +58,17 @@ fn run_simulated(body: impl FnOnce(&Kit, &Sim)) {
     cuhold_testkit::run_simulated(|t, sim| {
         body(t, sim);
         settle(t);
+    });
+}
+
+/// As [`run`], of a body that leaves objects for good: on a driver value of its own, which isn't looked at in the end.
+fn run_and_leak(body: impl FnOnce(&Device)) {
+    cuhold_testkit::run(|t| {
+        let driver = match t.sim() {
+            Some(_) => Driver::from_api(Sim::new()),
+            None => Driver::load().unwrap().isolated(),
+        };
+        body(&Device::with_driver(&driver, 0).unwrap());
     });
 }
 

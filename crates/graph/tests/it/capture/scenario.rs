@@ -35,7 +35,7 @@ fn scenario_s28_an_invalidated_capture_s_graph_is_the_driver_s_200_rounds_in_eac
                 let mut builder = GraphBuilder::begin(&stream, mode).unwrap();
                 let keeps = Arc::clone(&used);
                 builder.host(move || assert!(Arc::strong_count(&keeps) > 0)).unwrap();
-                invalidate(t, &builder);
+                invalidate(&builder);
                 if round % 2 == 0 {
                     let error = builder.end().unwrap_err();
                     assert!(error.is(CUresult::STREAM_CAPTURE_INVALIDATED), "{error}");
@@ -67,7 +67,7 @@ fn scenario_s32_a_closure_that_fails_or_panics_leaves_no_capture() {
         let body = |builder: &mut GraphBuilder| {
             let keeps = Arc::clone(&used);
             builder.host(move || assert!(Arc::strong_count(&keeps) > 0))?;
-            invalidate(t, builder);
+            invalidate(builder);
             Ok::<(), Error>(())
         };
         // A: its error is given back, and the end's is a note.

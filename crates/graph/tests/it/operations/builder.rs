@@ -4,7 +4,7 @@
 
 use cuhold_driver_sim::ObjectKind;
 use cuhold_graph::{
-    CaptureMode, Graph, GraphBuilder, SharedHost, capture,
+    CaptureMode, ConditionalKind, Graph, GraphBuilder, SharedHost, capture,
     handles::{
         LaunchConfig,
         driver_sys::ffi::{CUgraph, CUstream, CUstreamCaptureStatus},
@@ -21,6 +21,13 @@ fn builder(run: &Run<'_>) -> GraphBuilder {
 
 fn buffer(run: &Run<'_>) -> Buffer<u32> {
     Buffer::zeroed(&run.new_stream(), 16).unwrap()
+}
+
+/// A graph of one node, which a body may hold.
+fn step(run: &Run<'_>) -> Graph {
+    let mut step = Graph::new(run.context()).unwrap();
+    step.empty(&[]).unwrap();
+    step
 }
 
 fn shared(run: &Run<'_>) -> SharedHost<u32> {
@@ -87,6 +94,7 @@ cuhold_testkit::enrol! {
         builder.join([fork]).unwrap();
         drop(builder.fork().unwrap());
         builder.host(|| {}).unwrap();
+        builder.condition(None).unwrap();
         let graph = run.keep(run.op(|| builder.end()));
         drop((graph, builder));
         sweep(run);
@@ -231,6 +239,61 @@ cuhold_testkit::enrol! {
         let mut fork = builder.fork().unwrap();
         run.repeat(|| fork.follow(&builder));
         drop((fork, builder));
+        sweep(run);
+    }
+
+    GraphBuilder::condition |run| {
+        let mut builder = builder(run);
+        run.repeat(|| builder.condition(Some(1)));
+        drop(builder);
+        sweep(run);
+    }
+
+    GraphBuilder::if_then |run| {
+        let mut step = step(run);
+        let mut builder = builder(run);
+        let condition = builder.condition(Some(1)).unwrap();
+        run.keep(run.op(|| builder.if_then(condition, |body| body.child(&mut step))));
+        drop((builder, step));
+        sweep(run);
+    }
+
+    GraphBuilder::if_else |run| {
+        let mut step = step(run);
+        let mut builder = builder(run);
+        let condition = builder.condition(Some(1)).unwrap();
+        run.keep(run.op(|| builder.if_else(condition, |body| body.child(&mut step), |_| Ok(()))));
+        drop((builder, step));
+        sweep(run);
+    }
+
+    GraphBuilder::while_loop |run| {
+        let mut step = step(run);
+        let mut builder = builder(run);
+        let [outer, inner] = [(); 2].map(|()| builder.condition(Some(1)).unwrap());
+        run.keep(run.op(|| builder.while_loop(outer, |body| {
+            body.child(&mut step)?;
+            body.if_then(inner, |_| Ok(()))
+        })));
+        drop((builder, step));
+        sweep(run);
+    }
+
+    GraphBuilder::switch |run| {
+        let mut step = step(run);
+        let mut builder = builder(run);
+        let condition = builder.condition(Some(1)).unwrap();
+        run.keep(run.op(|| builder.switch(condition, 2, |body, _| body.child(&mut step))));
+        drop((builder, step));
+        sweep(run);
+    }
+
+    GraphBuilder::conditional_direct |run| {
+        let mut builder = builder(run);
+        let condition = builder.condition(Some(1)).unwrap();
+        let kind = ConditionalKind::While;
+        run.keep(run.op(|| builder.conditional_direct(condition, kind, 1, |_, _| Ok(()))));
+        drop(builder);
         sweep(run);
     }
 

@@ -406,4 +406,69 @@ pub(super) const MUTANTS: &[Mutant] = &[
             "exec::kept::an_executable_that_is_dropped_while_it_runs_leaves_the_launch_what_it_uses",
         ),
     ),
+    // Captures.
+    mutant(
+        "builder-claim",
+        "safe work on a stream that a builder captures is refused",
+        graph(
+            "capture::build::safe_work_on_a_captured_stream_through_another_clone_is_refused_and_disturbs_nothing",
+        ),
+    ),
+    mutant(
+        "capture-keep",
+        "captured work keeps what it uses",
+        graph(
+            "capture::build::a_captured_kernel_s_buffer_lives_as_long_as_an_executable_that_uses_it",
+        ),
+    ),
+    mutant(
+        "capture-begin-undo",
+        "a capture that began is ended where what comes next fails",
+        graph(
+            "capture::failure::scenario_s31_where_the_question_after_a_begin_fails_the_capture_is_ended",
+        ),
+    ),
+    mutant(
+        "capture-end-asked",
+        "where an end failed the driver is asked whether the stream is still captured",
+        graph(
+            "capture::failure::scenario_s33_where_the_end_itself_fails_the_books_say_what_the_driver_says",
+        ),
+    ),
+    mutant(
+        "capture-drop",
+        "a builder that is dropped ends its capture",
+        graph("capture::build::a_dropped_builder_ends_its_capture_and_lets_go_of_what_it_kept"),
+    ),
+    mutant(
+        "capture-end-fork",
+        "the end of a fork is refused without the driver",
+        graph("capture::fork::ending_a_fork_is_refused_before_the_driver_is_asked"),
+    ),
+    mutant(
+        "capture-order",
+        "a fork is drawn into the capture, and a join puts its work in front",
+        graph("capture::fork::forks_run_side_by_side_between_what_is_in_front_and_behind"),
+    ),
+    mutant(
+        "capture-join-stops",
+        "a join stops at the first fork that can't be joined",
+        graph(
+            "capture::fork::scenario_s29_a_join_that_fails_half_way_leaves_forks_that_can_be_dropped",
+        ),
+    ),
+    mutant(
+        "capture-spoilt",
+        "a graph that isn't what was asked for isn't handed out",
+        graph(
+            "capture::failure::a_child_whose_place_is_not_known_spoils_the_capture_and_its_graph_is_not_handed_out",
+        ),
+    ),
+    mutant(
+        "capture-poison",
+        "a graph inside of which the driver freed a body is leaked",
+        graph(
+            "capture::body::an_invalidated_direct_body_poisons_its_capture_whose_graph_is_leaked_with_one_report",
+        ),
+    ),
 ];

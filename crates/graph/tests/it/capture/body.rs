@@ -129,7 +129,8 @@ fn scenario_s30_an_invalidated_body_leaves_its_parent_usable_200_rounds_in_each_
                     .if_then(condition, |body| {
                         body.fill(&mut values, 1)?;
                         invalidate(body);
-                        if round % 2 == 0 { Ok(()) } else { Err(Error::argument("the closure's")) }
+                        let even = (round % 2 == 0).then_some(());
+                        even.ok_or_else(|| Error::argument("the closure's"))
                     })
                     .unwrap_err();
                 if round % 2 == 0 {

@@ -471,4 +471,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
             "capture::body::an_invalidated_direct_body_poisons_its_capture_whose_graph_is_leaked_with_one_report",
         ),
     ),
+    mutant(
+        "capture-unfilled",
+        "a graph with a body that isn't whole isn't handed out",
+        graph("capture::body::a_body_that_can_not_be_put_into_its_node_spoils_the_capture"),
+    ),
 ];

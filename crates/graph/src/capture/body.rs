@@ -362,7 +362,7 @@ impl GraphBuilder {
         let mut root = root.lock();
         root.conditionals.extend(told);
         filled.map_err(|failure| {
-            if !mutant::is_out("capture-spoilt") {
+            if !mutant::is_out("capture-unfilled") {
                 root.state.spoilt(Some(failure));
             }
             self.driver().error(failure)

@@ -24,7 +24,7 @@ use std::{
         fd::{AsFd as _, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// What came from the other process.
@@ -79,13 +79,16 @@ pub struct IpcChannel {
     /// What of the next message is here already.
     bytes: Vec<u8>,
     files: Vec<OwnedFd>,
+    /// More files came with the next message than any has, and were closed.
+    is_flooded: bool,
     /// Something else than a message came: where the next one begins isn't known.
     is_broken: bool,
 }
 
 impl From<UnixStream> for IpcChannel {
     fn from(socket: UnixStream) -> Self {
-        Self { socket, bytes: Vec::new(), files: Vec::new(), is_broken: false }
+        let (bytes, files) = (Vec::new(), Vec::new());
+        Self { socket, bytes, files, is_flooded: false, is_broken: false }
     }
 }
 
@@ -212,6 +215,12 @@ impl IpcChannel {
         let header = self.or_break(|channel| Header::read(&channel.bytes))?;
         self.fill(header.frame_length())?;
         self.or_break(|channel| {
+            if channel.is_flooded {
+                let text = format!(
+                    "files: more than the {FILES_MAX} that a message may have came with one"
+                );
+                return Err(Error::argument(text));
+            }
             let (bytes, files) = (mem::take(&mut channel.bytes), mem::take(&mut channel.files));
             message(&bytes, files)
         })
@@ -316,8 +325,9 @@ impl IpcChannel {
                 self.files.extend(files);
             }
         }
-        // Of what had no room the system has closed the rest: the count is wrong then, and is refused.
+        // Of what had no room the system has closed the rest. Those that are here aren't kept until the message is whole.
         if received.flags.contains(ReturnFlags::CTRUNC) || self.files.len() > FILES_MAX {
+            self.is_flooded = true;
             self.files.clear();
         }
         self.bytes.extend(piece.get(..received.bytes).unwrap_or_default());
@@ -422,9 +432,11 @@ impl PeerWatch {
     /// As [`has_ended`](Self::has_ended).
     pub fn wait(&self, timeout: Duration) -> Result<bool> {
         let mut asked = [PollFd::new(&self.0, PollFlags::RDHUP)];
-        let timeout = Timespec::try_from(timeout).ok();
+        let begun = Instant::now();
         loop {
-            match poll(&mut asked, timeout.as_ref()) {
+            // What is longer than the system can count is for good.
+            let left = Timespec::try_from(timeout.saturating_sub(begun.elapsed())).ok();
+            match poll(&mut asked, left.as_ref()) {
                 Ok(count) => return Ok(count > 0),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(answered("poll", errno)),

@@ -118,7 +118,12 @@ impl<T: Pod> Buffer<T> {
     pub fn export(&self, pool: &Pool) -> Result<ExportedBuffer> {
         let driver = self.driver();
         driver.check_same(pool.driver(), "pool")?;
-        pool.check_stream(self.stream())?;
+        let (own, other) = (self.device(), pool.device().as_raw());
+        if own != other {
+            return Err(Error::argument(format!(
+                "pool: it is of device {other}, the memory of device {own}"
+            )));
+        }
         if self.size_bytes() == 0 {
             return Err(Error::argument("self: a buffer of no bytes has no memory to export"));
         }
@@ -128,8 +133,11 @@ impl<T: Pod> Buffer<T> {
             ));
         };
         let mut data = CUmemPoolPtrExportData::default();
+        // A buffer may work on another device's stream meanwhile.
+        let home = self.stream().context();
+        let context = if home.device() == own { home } else { pool.device().context() };
         let ask = || {
-            scope::run(self.stream().context().target(), |calls| {
+            scope::run(context.target(), |calls| {
                 // SAFETY: *pointers*: a live local; the memory is this buffer's.
                 unsafe { calls.cuMemPoolExportPointer(&raw mut data, self.device_ptr()) }
             })

@@ -164,6 +164,8 @@ impl ImportedPool {
     /// Where the pool is [watched](Self::receive) and its exporter has ended, nothing new is imported. Buffers that were
     /// imported before go on: they keep the memory.
     ///
+    /// What is imported already is found without a lock that other threads want, once a thread has found it the first time.
+    ///
     /// Calls `cuMemPoolImportPointer`, in relaxed capture mode; nothing for what is imported already; `cuMemFreeAsync` where
     /// it is undone, on a default stream after `cuStreamIsCapturing`.
     ///

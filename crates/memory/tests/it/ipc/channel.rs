@@ -124,6 +124,26 @@ fn more_files_than_a_message_may_have_are_closed_by_the_receiver() {
     assert!(is_closed(&read));
 }
 
+#[test]
+fn a_flood_of_files_beside_a_message_that_has_none_is_closed_as_it_comes_and_refused() {
+    let (raw, other) = UnixStream::pair().unwrap();
+    let mut channel = IpcChannel::from(other);
+    let mut message = b"chIP\x01\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00".to_vec();
+    super::wire::add_check_sum(&mut message);
+    let pipes: Vec<_> = message.iter().map(|_| pipe()).collect();
+    let before = channel.watch().unwrap();
+    for (byte, (_, write)) in message.iter().zip(&pipes) {
+        send_with_files(&raw, &[*byte], &[write.as_fd(); 16]);
+    }
+    let reads: Vec<File> = pipes.into_iter().map(|(read, _write)| read).collect();
+    let error = channel.receive().unwrap_err();
+    assert_eq!(error.to_string(), "files: more than the 16 that a message may have came with one");
+    // All of them, although the connection is still open.
+    assert!(reads.iter().all(is_closed));
+    assert_eq!(channel.receive().unwrap_err().kind(), ErrorKind::State);
+    assert!(!before.has_ended().unwrap());
+}
+
 fn send_with_file(socket: &UnixStream, bytes: &[u8], file: &OwnedFd) {
     send_with_files(socket, bytes, &[file.as_fd()]);
 }

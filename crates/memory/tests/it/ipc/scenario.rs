@@ -1,13 +1,14 @@
 //! What went wrong elsewhere between processes, asked of this library.
 
 use super::Exporter;
+use cuhold_driver_sim::SimOptions;
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_handles::{AnyCall, DeviceMemory, ErrorKind, Event, EventOptions, Fate};
 use cuhold_memory::{
     Buffer, ImportedPool, IpcChannel, Pool, PoolOptions, VirtualBuffer, VirtualMemory,
     VirtualMemoryOptions,
 };
-use cuhold_testkit::{Alone, is_alone, run, run_simulated};
+use cuhold_testkit::{Alone, is_alone, run, run_simulated, run_with};
 use std::{
     fs::File,
     io::Read as _,
@@ -107,6 +108,29 @@ fn exported_and_imported_files_are_each_closed_once_by_their_owner() {
         assert_eq!(used, 0);
         drop((here, other));
         there.end(t.context(), ());
+    });
+}
+
+#[test]
+fn memory_that_works_on_another_device_s_stream_is_exported_of_its_own_pool_alone() {
+    run_with(SimOptions::with_devices(2), |t| {
+        let Some(second) = t.second_device() else { return };
+        let pools = [t.device(), &second].map(|device| {
+            let pool = Pool::new(device, PoolOptions::default().shareable()).unwrap();
+            let _file = pool.export().unwrap();
+            pool
+        });
+        if pools[0].add_peer(&second).is_err() {
+            return t.skip("needs two devices that reach each other's memory");
+        }
+        let (here, there) = (t.device().new_stream().unwrap(), second.new_stream().unwrap());
+        let mut buffer = Buffer::<u32>::zeroed_in(&pools[0], &here, 4).unwrap();
+        buffer.move_to(&there).unwrap();
+        assert_eq!(buffer.export(&pools[0]).unwrap().descriptor().bytes(), 16);
+        let error = buffer.export(&pools[1]).unwrap_err();
+        assert_eq!(error.to_string(), "pool: it is of device 1, the memory of device 0");
+        buffer.close().unwrap();
+        there.synchronize().unwrap();
     });
 }
 

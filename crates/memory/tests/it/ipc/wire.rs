@@ -20,6 +20,12 @@ fn good() -> (Vec<u8>, Vec<u8>) {
     bytes.unwrap()
 }
 
+/// Puts the check sum behind a message.
+pub(crate) fn add_check_sum(bytes: &mut Vec<u8>) {
+    bytes.extend([0; 4]);
+    check_sum(bytes);
+}
+
 fn check_sum(bytes: &mut [u8]) {
     let end = bytes.len() - 4;
     let mut crc = u32::MAX;
@@ -81,8 +87,7 @@ fn as_kind(pool: &[u8], kind: u16, more: &[u8]) -> Vec<u8> {
     bytes[6..8].copy_from_slice(&kind.to_le_bytes());
     let length = u32::try_from(bytes.len() - 16).unwrap();
     bytes[12..16].copy_from_slice(&length.to_le_bytes());
-    bytes.extend([0; 4]);
-    check_sum(&mut bytes);
+    add_check_sum(&mut bytes);
     bytes
 }
 
@@ -138,8 +143,7 @@ proptest! {
         bytes.extend([0; 4]);
         bytes.extend(u32::try_from(sent.len()).unwrap().to_le_bytes());
         bytes.extend(&sent);
-        bytes.extend([0; 4]);
-        check_sum(&mut bytes);
+        add_check_sum(&mut bytes);
         if let Ok(read) = BufferDescriptor::from_bytes(&bytes) {
             prop_assert_eq!(read.to_bytes().unwrap(), bytes.clone());
         }

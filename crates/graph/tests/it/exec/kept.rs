@@ -172,3 +172,51 @@ fn while_a_builder_captures_the_stream_of_the_last_launch_what_changes_replace_w
         assert_eq!((holders(&replaced), exec.retired()), (0, 0));
     });
 }
+
+#[test]
+fn scenario_s50_a_host_function_serves_every_launch_of_every_executable_and_goes_once() {
+    run(|t| {
+        let (ran, stream) = (token(), t.device().new_stream().unwrap());
+        let mut graph = graph_of(t);
+        graph.host(&[], counting(&ran)).unwrap();
+        let mut execs = [graph.instantiate().unwrap(), graph.instantiate().unwrap()];
+        drop(graph);
+        for exec in &mut execs {
+            for _ in 0..3 {
+                exec.launch(&stream).unwrap();
+            }
+        }
+        stream.synchronize().unwrap();
+        assert_eq!(calls(&ran), 6);
+        let [first, second] = execs;
+        drop(first);
+        settle(t);
+        assert_eq!(holders(&ran), 1, "the other one may call it");
+        drop(second);
+        settle(t);
+        assert_eq!(holders(&ran), 0);
+    });
+}
+
+#[test]
+fn where_the_driver_lets_go_later_what_an_executable_kept_goes_then_and_never_before() {
+    let mut options = SimOptions::default();
+    options.destructors = Destructors::Later;
+    run_with(options, |t| {
+        let Some(sim) = t.sim() else { return t.skip("when destructors run is the simulator's") };
+        let (graph, node, mut exec, stream) = of_one_host_node(t);
+        let (old, new) = (token(), token());
+        exec.set_host(&graph, node, counting(&old)).unwrap();
+        exec.launch(&stream).unwrap();
+        exec.set_host(&graph, node, counting(&new)).unwrap();
+        exec.launch(&stream).unwrap();
+        drop((exec, graph));
+        stream.synchronize().unwrap();
+        settle(t);
+        assert_eq!((holders(&old), holders(&new)), (1, 1), "the driver hasn't called");
+        sim.run_destructors();
+        settle(t);
+        assert_eq!((calls(&old), calls(&new)), (1, 1));
+        assert_eq!((holders(&old), holders(&new)), (0, 0));
+    });
+}

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "adds and changes kernels")]
 
-use cuhold_driver_sim::SimOptions;
+use cuhold_driver_sim::{Destructors, SimOptions};
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
     CaptureMode, ExecOptions, Graph, GraphBuilder, GraphExec, Node, NodeKind, UpdateReason,

@@ -112,3 +112,35 @@ fn an_update_whose_failure_is_untrue_leaves_nothing_dangling() {
         assert_eq!((holders(&taken), holders(&given)), (0, 0));
     });
 }
+
+#[test]
+fn scenario_s48_a_refused_update_and_a_failed_fallback_leave_the_old_executable() {
+    run_simulated(|t, _| {
+        let (graph, node, mut exec, stream) = of_one_host_node(t);
+        let kept = token();
+        exec.set_host(&graph, node, counting(&kept)).unwrap();
+        let mut other = graph_of(t);
+        let first = other.host(&[], || {}).unwrap();
+        other.host(first, || {}).unwrap();
+        let refused = exec.update(&mut other).unwrap_err();
+        assert!(refused.error.is(CUresult::GRAPH_EXEC_UPDATE_FAILURE), "{refused}");
+        assert_eq!(refused.reason, Some(UpdateReason::Topology));
+
+        let out_of_memory = CUresult::OUT_OF_MEMORY;
+        t.faults().arm(Fault::refused(out_of_memory).on(Call::cuGraphInstantiateWithParams));
+        let error = other.instantiate().unwrap_err();
+        assert!(error.is(out_of_memory), "{error}");
+        t.faults().disarm();
+
+        for _ in 0..3 {
+            exec.launch(&stream).unwrap();
+            stream.synchronize().unwrap();
+        }
+        assert_eq!(calls(&kept), 3);
+        exec = other.instantiate().unwrap();
+        exec.launch(&stream).unwrap();
+        stream.synchronize().unwrap();
+        settle(t);
+        assert_eq!(holders(&kept), 0, "the old one is gone");
+    });
+}

@@ -117,8 +117,8 @@ pub enum ViolationKind {
     CallInsideCallback,
     /// A green context was ended while work was in flight there.
     EndedBusy,
-    /// A pool that the program made, or the last of its memory, was ended while work of a default stream on that memory
-    /// was pending.
+    /// A stream was waited for on which memory of a pool had been freed behind work that was pending still when the pool
+    /// was destroyed.
     PoolEndedBusy,
     /// Code of the caller that ran as device work panicked.
     Panicked,
@@ -144,9 +144,7 @@ impl fmt::Display for ViolationKind {
             Self::OverRelease => "release of references that aren't held",
             Self::CallInsideCallback => "driver call inside a callback",
             Self::EndedBusy => "end of a green context with work in flight",
-            Self::PoolEndedBusy => {
-                "end of a pool's memory with work of a default stream pending on it"
-            }
+            Self::PoolEndedBusy => "wait for a stream that a pool ended too early for",
             Self::Panicked => "panic in device work",
             Self::Crash => "crash of a real driver",
             Self::Internal => "broken invariant of the simulator",

@@ -270,7 +270,10 @@ pub(crate) fn synchronize(turn: &mut Turn<'_>, event: CUevent) -> Answer {
     }
     let point = turn.own_point(event)?;
     turn.check_capture()?;
-    point.map_or(Ok(()), |point| turn.complete(point))?;
+    if let Some(point) = point {
+        turn.host_waits_for(point);
+        turn.complete(point)?;
+    }
     turn.state.memory.synchronized();
     Ok(())
 }

@@ -77,6 +77,8 @@ pub(crate) enum Work {
     Callback { stream: CUstream, function: CUstreamCallback, data: UserData },
     /// A copy or a fill.
     OnState(OnState),
+    /// A stream-ordered free.
+    Free(OnState),
     /// A kernel.
     OnCaller(OnCaller),
     /// A wait for a value in memory.
@@ -93,6 +95,11 @@ impl Work {
         matches!(self, Self::Host { .. } | Self::Callback { .. })
     }
 
+    /// Whether a device is busy with it. With a free it isn't, though here a free is done when somebody waits for it.
+    fn keeps_busy(&self) -> bool {
+        !self.is_instant() && !matches!(self, Self::Free(_))
+    }
+
     /// Whether it takes no time: it completes as soon as there is nothing left that it waits for.
     fn is_instant(&self) -> bool {
         matches!(self, Self::Marker | Self::Record { .. })
@@ -107,6 +114,7 @@ impl fmt::Debug for Work {
             Self::Host { .. } => "Host",
             Self::Callback { .. } => "Callback",
             Self::OnState(_) => "OnState",
+            Self::Free(_) => "Free",
             Self::OnCaller(_) => "OnCaller",
             Self::Await(_) => "Await",
             Self::Elsewhere(_) => "Elsewhere",
@@ -143,6 +151,8 @@ struct Queue {
     running: bool,
     /// No stream submits to it any more; it goes when it is empty.
     closed: bool,
+    /// Up to this place nothing keeps a device busy.
+    free_until: u64,
 }
 
 impl Queue {
@@ -196,6 +206,7 @@ impl Queues {
                 completed: 0,
                 running: false,
                 closed: false,
+                free_until: 0,
             },
         );
         id
@@ -281,6 +292,43 @@ impl Queues {
 
     pub(crate) fn is_reached(&self, point: Point) -> bool {
         self.map.get(&point.queue).is_none_or(|queue| queue.completed >= point.position)
+    }
+
+    /// Whether work has to be done before `point` is reached that keeps a device busy. Where there is none, there never
+    /// is again, and so none of it is looked at twice.
+    pub(crate) fn is_held_up(&mut self, point: Point) -> bool {
+        let (mut open, mut seen) = (vec![point], BTreeMap::new());
+        while let Some(at) = open.pop() {
+            let Some(queue) = self.map.get(&at.queue) else { continue };
+            let begun = queue.completed + u64::from(queue.running);
+            if queue.running && at.position >= begun {
+                return true;
+            }
+            let known = seen.get(&at.queue).copied().unwrap_or(queue.free_until).max(begun);
+            seen.insert(at.queue, known.max(at.position));
+            let places = (known - begun, at.position.saturating_sub(known));
+            let (Ok(skipped), Ok(new)) = (usize::try_from(places.0), usize::try_from(places.1))
+            else {
+                continue;
+            };
+            for item in queue.items.iter().skip(skipped).take(new) {
+                if item.work.keeps_busy() {
+                    return true;
+                }
+                open.extend(item.after.iter().filter(|point| !self.is_reached(**point)));
+            }
+        }
+        for (id, until) in seen {
+            if let Some(queue) = self.map.get_mut(&id) {
+                queue.free_until = queue.free_until.max(until);
+            }
+        }
+        false
+    }
+
+    /// Whether a stream submits to it.
+    pub(crate) fn is_open(&self, id: QueueId) -> bool {
+        self.map.get(&id).is_some_and(|queue| !queue.closed)
     }
 
     /// Which front comes next towards `goal`. `start` says whether work of a context may start now, `pick` which one of

@@ -191,7 +191,7 @@ impl Turn<'_> {
                 });
                 Ok(())
             }
-            Work::OnState(work) => work(&mut self.state),
+            Work::OnState(work) | Work::Free(work) => work(&mut self.state),
             Work::OnCaller(work) => self.run_caller(work),
             Work::Await(wait) => wait.run(&mut self.state),
         }

@@ -223,6 +223,14 @@ impl Sim {
         std::mem::take(&mut state.violations)
     }
 
+    /// What would have become a violation with one more wait: pools that ended too early for streams that nobody has
+    /// waited for since, streams that are gone included. A layer over the driver, which doesn't know whether its caller
+    /// will wait, leaves none.
+    #[must_use]
+    pub fn dangers(&self) -> Vec<Violation> {
+        self.shared.world.state().dangers()
+    }
+
     /// Everything that was made and not ended: live objects, retained primary contexts, contexts on the stacks of
     /// threads. What a context's end took along isn't here, but in [`gone_with_context`](Self::gone_with_context).
     #[must_use]

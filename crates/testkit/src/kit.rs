@@ -175,6 +175,7 @@ fn simulated(options: SimOptions, body: impl FnOnce(&Kit, &Sim)) {
     );
     let (violations, leaks) = (sim.violations(), sim.leaks());
     assert!(violations.is_empty(), "violations: {violations:#?}");
+    assert_eq!(sim.dangers(), []);
     assert!(leaks.is_empty(), "leaks: {leaks:#?}");
 }
 

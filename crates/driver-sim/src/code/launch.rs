@@ -18,7 +18,6 @@ use super::{
 use crate::{
     audit::{ObjectKind, ViolationKind},
     graph::{NodeKind, Params},
-    memory::Pooled,
     queue::Work,
     world::{Answer, In, Key, Out, Turn},
 };
@@ -113,25 +112,11 @@ fn enqueue(
     let attributes = turn.attributes_of(key)?;
     // SAFETY: *pointers*: the caller of a launch promised one pointer for each parameter, or a block of them.
     let bytes = unsafe { gather(attributes.kernel, params.0, params.1) }?;
-    let used = if target.is_default() { named(turn, &bytes) } else { Vec::new() };
     let record = Arc::new(record(turn, key, shape, bytes)?);
     let same = Arc::clone(&record);
     let work = Work::OnCaller(Arc::new(move |world| record.run(world)));
     let params = move || Params::Kernel(Arc::new(NodeKernel::captured(function, key, shape, same)));
-    let point = turn.enqueue_told(target, NodeKind::Kernel, work, params)?;
-    turn.touch(target, point, used);
-    turn.touch_unseen(target, point);
-    Ok(())
-}
-
-/// The memory of pools that parameters name: each of their words may be an address.
-fn named(turn: &Turn<'_>, params: &[u8]) -> Vec<Pooled> {
-    let words = params.chunks_exact(8).map(|word| {
-        let mut whole = [0; 8];
-        whole.copy_from_slice(word);
-        u64::from_le_bytes(whole)
-    });
-    words.filter_map(|word| turn.state.memory.pooled(word)).collect()
+    turn.enqueue_with(target, NodeKind::Kernel, work, params)
 }
 
 impl Turn<'_> {

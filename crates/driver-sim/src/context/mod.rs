@@ -305,6 +305,10 @@ pub(crate) fn synchronize_v2(turn: &mut Turn<'_>, ctx: CUcontext) -> Answer {
     let key = turn.context_or_current(ctx)?;
     turn.not_lost()?;
     turn.no_capture_in(key)?;
+    let all = turn.state.with_views(key);
+    turn.host_waits_for_all(|state, queue| {
+        state.queues.context(queue).is_some_and(|of| all.contains(&of))
+    });
     turn.complete_context(key)?;
     turn.state.memory.synchronized();
     Ok(())

@@ -235,7 +235,6 @@ pub(crate) fn launch(turn: &mut Turn<'_>, exec: CUgraphExec, stream: CUstream) -
     let ends = turn.submit_body(&body, target, &[begin]);
     let end = turn.let_go(body.all_users(), memory.clone());
     let end = turn.submit(target, end, &ends);
-    turn.touch_unseen(target, Some(end));
     let by = turn.site;
     turn.state.memory.begin_graph_memory(&memory, &unfreed);
     for base in frees {

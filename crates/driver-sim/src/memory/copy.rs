@@ -10,9 +10,7 @@
 use cuhold_driver_sys::CUresult;
 
 use super::{
-    Memory,
-    default_stream::Pooled,
-    host,
+    Memory, host,
     pool::{Access, Location, Pool},
     space::{Misplaced, Origin, Place},
 };
@@ -97,7 +95,6 @@ enum End {
     Known {
         id: u64,
         origin: Origin,
-        made: CallSite,
         side: Side,
         /// Memory of another process: a free takes it away at once.
         is_import: bool,
@@ -107,17 +104,6 @@ enum End {
     Pageable(Side),
     /// What the rows held when the call was made, one behind the other.
     Staged(Vec<u8>),
-}
-
-impl End {
-    fn pooled(&self) -> Option<Pooled> {
-        match self {
-            Self::Known { id, origin: Origin::Pool(pool), made, .. } => {
-                Some(Pooled { pool: *pool, id: *id, made: *made })
-            }
-            _ => None,
-        }
-    }
 }
 
 /// Why a plan was refused with `INVALID_VALUE`: a plain argument, or misused memory.
@@ -193,11 +179,11 @@ impl Memory {
             Origin::Pool(_) => asker.current_device.is_none_or(|d| self.may_reach(d, side.address)),
             _ => true,
         };
-        let (origin, made, is_import) = (found.origin, found.made, found.import.is_some());
+        let (origin, is_import) = (found.origin, found.import.is_some());
         let is_pooled = matches!(origin, Origin::Pool(_));
         let reaches = asker.current_device.filter(|_| is_pooled);
         if usable {
-            Ok(End::Known { id, origin, made, side, is_import, reaches })
+            Ok(End::Known { id, origin, side, is_import, reaches })
         } else {
             Err(Refusal::Value)
         }
@@ -345,11 +331,6 @@ fn host_address(address: u64) -> usize {
 }
 
 impl Copy {
-    /// The memory of pools that it moves.
-    pub(super) fn pooled(&self) -> impl Iterator<Item = Pooled> + use<> {
-        [self.source.pooled(), self.destination.pooled()].into_iter().flatten()
-    }
-
     /// Whether neither side is a device's memory: then the driver copies before it returns.
     pub(super) fn is_on_host(&self, memory: &Memory) -> bool {
         self.touches_host(memory, &self.source) && self.touches_host(memory, &self.destination)
@@ -401,11 +382,6 @@ impl Copy {
 }
 
 impl Fill {
-    /// The memory of a pool that it writes.
-    pub(super) fn pooled(&self) -> Option<Pooled> {
-        self.target.pooled()
-    }
-
     /// Whether the blocking form waits: the target is the host's, or its fills were set to be synchronous.
     pub(super) fn blocks(&self, memory: &Memory) -> bool {
         let End::Known { side, .. } = self.target else { return false };

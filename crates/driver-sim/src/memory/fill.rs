@@ -70,11 +70,9 @@ fn fill(
     asker.current_device = None;
     let Some(fill) = plan(turn, asker, address, value, shape)? else { return Ok(()) };
     let waits = blocking && fill.blocks(&turn.state.memory);
-    let used = fill.pooled();
     let work = Work::OnState(Arc::new(move |state| fill.run(state)));
     let params = || Params::Memset(told(address, value, shape));
     let point = turn.enqueue_told(target, NodeKind::Memset, work, params)?;
-    turn.touch(target, point, used);
     if waits { turn.complete_point(point) } else { Ok(()) }
 }
 

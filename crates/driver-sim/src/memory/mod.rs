@@ -4,7 +4,7 @@
 //!   space.rs    every allocation by address, with its bytes        bytes.rs, host.rs   the bytes themselves
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
 //!   advice.rs   what managed pages were advised                   share.rs, file.rs   what processes share
-//!   default_stream.rs   pools that end too early for a default stream
+//!   pool_end.rs   pools that end too early for a stream that frees
 //!   graph_memory.rs   what graphs allocate
 //!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, copy_with.rs, boxed.rs, fill.rs, managed.rs,
 //!   managed_batch.rs, range.rs, value.rs, attribute.rs, physical.rs, mapping.rs, ipc.rs, pool_share.rs          the driver's functions
@@ -19,7 +19,6 @@ mod boxed;
 mod bytes;
 mod copy;
 mod copy_with;
-mod default_stream;
 mod file;
 mod fill;
 mod graph_memory;
@@ -33,6 +32,7 @@ mod ordered;
 mod page_locked;
 mod physical;
 mod pool;
+mod pool_end;
 mod pool_place;
 mod pool_share;
 mod pools;
@@ -61,7 +61,6 @@ pub(crate) use self::{
         host_to_array, node_copy,
     },
     copy_with::copy_with_attributes,
-    default_stream::Pooled,
     fill::{
         fill_2d_d8, fill_2d_d16, fill_2d_d32, fill_async_d8, fill_async_d16, fill_async_d32,
         fill_d8, fill_d32, node_fill,
@@ -100,6 +99,7 @@ use self::{
     mapping::Reservation,
     physical::Physical,
     pool::{Access, Location, Pool},
+    pool_end::Danger,
     pool_place::{Place, PlacePools},
     space::{Allocation, Request, Space},
 };
@@ -107,7 +107,7 @@ use crate::{
     audit::{CallSite, Leak, ObjectKind, Violation, ViolationKind},
     context::Context,
     options::SimOptions,
-    queue::{Point, QueueId},
+    queue::QueueId,
     world::{Absent, Ending, Key, State, Table, Values},
 };
 
@@ -154,8 +154,8 @@ pub(crate) struct Memory {
     graph_counts: BTreeMap<usize, GraphCount>,
     /// Memory of other processes, by its address here.
     opened: BTreeMap<u64, Opened>,
-    /// The newest launches of default streams.
-    unseen: BTreeMap<QueueId, (Point, CallSite)>,
+    /// The streams that may not be waited for any more.
+    dangers: BTreeMap<QueueId, Danger>,
     /// What was freed although it was in use elsewhere, until the violations are read.
     pub(crate) freed_early: Vec<Violation>,
     /// What is shared with other processes, and this one's number among them.
@@ -194,7 +194,7 @@ impl Memory {
             graphs: BTreeMap::new(),
             graph_counts: BTreeMap::new(),
             opened: BTreeMap::new(),
-            unseen: BTreeMap::new(),
+            dangers: BTreeMap::new(),
             freed_early: Vec::new(),
             process: values.process,
             exchange,

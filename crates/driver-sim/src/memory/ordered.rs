@@ -12,8 +12,8 @@ use std::sync::Arc;
 use cuhold_driver_sys::ffi::*;
 
 use super::{
-    default_stream::Freed,
     pool::{Location, Pool},
+    pool_end::Freed,
     space::{Origin, Request},
 };
 use crate::{
@@ -86,7 +86,6 @@ fn allocate(
     let request = Request { size_bytes, origin: Origin::Pool(pool), device, made };
     let stream = target.queue.number();
     let base = turn.state.memory.add_pooled(pool, stream, request)?;
-    turn.state.allocated_on(target, pool, base);
     out.write(base);
     Ok(())
 }
@@ -116,13 +115,17 @@ pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUst
         return Err(CUresult::INVALID_VALUE);
     }
     let number = target.queue.number();
-    turn.begin_free(address, number)?;
+    let freed = turn.begin_free(address, number)?;
     let by = turn.site;
-    let work = Work::OnState(Arc::new(move |state| {
+    let work = Work::Free(Arc::new(move |state| {
         state.memory.execute_free(address, number, by);
         Ok(())
     }));
-    turn.enqueue(target, NodeKind::MemFree, work)
+    let point = turn.enqueue_told(target, NodeKind::MemFree, work, || Params::Unknown)?;
+    if let (Origin::Pool(pool), Some(at)) = (origin, point) {
+        turn.state.freed_on(pool, at, freed);
+    }
+    Ok(())
 }
 
 impl Turn<'_> {
@@ -159,18 +162,17 @@ impl Turn<'_> {
     }
 
     /// Ends new uses of an allocation, as the enqueuing of its free does.
-    pub(super) fn begin_free(&mut self, address: u64, stream: u64) -> Answer {
+    pub(super) fn begin_free(&mut self, address: u64, stream: u64) -> Result<Freed, CUresult> {
         let by = self.site;
         let memory = &mut self.state.memory;
         let found = memory.space.at_mut(address).ok_or(CUresult::INVALID_VALUE)?;
         found.free_enqueued = Some(by);
-        let (origin, size_bytes, freed) = (found.origin, found.size_bytes, Freed::from(&*found));
-        if let Origin::Pool(pool) = origin {
-            if let Some(pool) = memory.pool_mut(pool) {
-                pool.enqueue_free(size_bytes, stream);
-            }
-            self.state.free_touched(pool, freed, by);
+        let (origin, size_bytes, freed) = (found.origin, found.size_bytes, Freed::new(found, by));
+        if let Origin::Pool(pool) = origin
+            && let Some(pool) = memory.pool_mut(pool)
+        {
+            pool.enqueue_free(size_bytes, stream);
         }
-        Ok(())
+        Ok(freed)
     }
 }

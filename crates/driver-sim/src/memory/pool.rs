@@ -14,7 +14,7 @@
 use cuhold_driver_sys::ffi::{CUmemPool_attribute, CUresult};
 use std::collections::BTreeMap;
 
-use super::default_stream::Touches;
+use super::pool_end::HeldFrees;
 use crate::audit::CallSite;
 
 /// What a pool takes from its device at a time, in bytes.
@@ -97,8 +97,8 @@ pub(crate) struct Pool {
     access: BTreeMap<Location, Access>,
     /// The calls that took devices' access away.
     taken: BTreeMap<Location, CallSite>,
-    /// What default streams do with its memory.
-    pub(super) touches: Touches,
+    /// What was freed of it behind pending work.
+    pub(super) held_frees: HeldFrees,
 }
 
 /// An attribute's value, in its C type.
@@ -128,7 +128,7 @@ impl Pool {
             outstanding: 0,
             access: BTreeMap::from([(location, Access::ReadWrite)]),
             taken: BTreeMap::new(),
-            touches: Touches::default(),
+            held_frees: HeldFrees::default(),
         }
     }
 

@@ -95,7 +95,7 @@ pub(crate) fn pool_destroy(turn: &mut Turn<'_>, pool: CUmemoryPool) -> Answer {
         return Ok(());
     }
     let by = turn.site;
-    turn.state.pool_ends_touched(key, by);
+    turn.state.pool_ends(key, by);
     turn.state.memory.end_pool(key, by);
     Ok(())
 }

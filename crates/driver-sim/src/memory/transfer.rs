@@ -127,12 +127,10 @@ pub(super) fn enqueue(
         Form::Blocking => copy.blocks(&turn.state.memory),
         Form::Async => copy.is_on_host(&turn.state.memory),
     };
-    let used = copy.pooled();
     let work = Work::OnState(Arc::new(move |state| copy.run(state)));
     let captured = turn.is_capturing(target).then(|| turn.told(request));
     let params = || captured.unwrap_or(Params::Unknown);
     let point = turn.enqueue_told(target, NodeKind::Memcpy, work, params)?;
-    turn.touch(target, point, used);
     if waits { turn.complete_point(point) } else { Ok(()) }
 }
 

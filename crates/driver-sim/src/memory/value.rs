@@ -308,11 +308,8 @@ macro_rules! values {
             let wanted = Wanted { address, width: Width::$width, value: value.into(), flags };
             let captured = turn.is_capturing(target);
             let work = turn.$work(captured, wanted)?;
-            let used = turn.state.memory.pooled(address);
             let params = || Params::Unknown;
-            let point = turn.enqueue_told(target, NodeKind::BatchMemOp, work, params)?;
-            turn.touch(target, point, used);
-            Ok(())
+            turn.enqueue_with(target, NodeKind::BatchMemOp, work, params)
         }
     )* };
 }

@@ -44,11 +44,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Whether it is a default stream, of a context or of a thread.
-    pub(crate) fn is_default(&self) -> bool {
-        self.created.is_none()
-    }
-
     /// A queue that no stream of the caller has.
     pub(crate) fn of_queue(queue: QueueId, context: Key<Context>) -> Self {
         Self { queue, context, created: None, id: 0 }
@@ -239,6 +234,7 @@ pub(crate) fn synchronize(turn: &mut Turn<'_>, stream: CUstream) -> Answer {
     let target = turn.stream(stream)?;
     turn.not_lost()?;
     turn.not_captured(target)?;
+    turn.host_waits_for_all(|_, queue| queue == target.queue);
     turn.complete_stream(target)?;
     turn.state.memory.synchronized();
     Ok(())

@@ -221,7 +221,7 @@ fn lost(sim: Option<&Sim>, compilers: &Small) -> Vec<Lost> {
 }
 
 fn violations(sim: Option<&Sim>, compilers: &Small) -> Vec<String> {
-    let of_driver = sim.into_iter().flat_map(Sim::violations);
+    let of_driver = sim.into_iter().flat_map(|sim| [sim.violations(), sim.dangers()].concat());
     of_driver.map(|violation| violation.to_string()).chain(compilers.violations()).collect()
 }
 

@@ -204,6 +204,7 @@ fn a_destroyed_pool_s_memory_lives_until_it_is_freed() {
     assert_eq!(from_pool(&sim, 64, pool, stream), Err(CUresult::INVALID_VALUE));
     assert_eq!(kinds(&sim), [ViolationKind::UseAfterDestroy]);
     call!(sim, cuMemsetD8Async(address, 1, 64, stream)).unwrap();
+    call!(sim, cuStreamSynchronize(stream)).unwrap();
     call!(sim, cuMemFreeAsync(address, stream)).unwrap();
     call!(sim, cuStreamSynchronize(stream)).unwrap();
     assert_eq!(call!(sim, cuMemPoolDestroy(pool)), Err(CUresult::INVALID_VALUE));
@@ -466,8 +467,8 @@ fn a_pool_of_managed_memory_has_no_limit_no_use_and_no_handle() {
     assert!(is_managed);
     call!(sim, cuMemPrefetchAsync_v2(address, 1000, location(DEVICE, 0), 0, stream)).unwrap();
     call!(sim, cuMemFreeAsync(address, stream)).unwrap();
-    call!(sim, cuMemPoolDestroy(pool)).unwrap();
     call!(sim, cuStreamSynchronize(stream)).unwrap();
+    call!(sim, cuMemPoolDestroy(pool)).unwrap();
     assert!(sim.violations().is_empty());
 }
 

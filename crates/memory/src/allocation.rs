@@ -29,8 +29,9 @@ use std::{mem::ManuallyDrop, sync::Arc};
 
 /// How memory is given back.
 enum Back {
-    /// In stream order, to the driver.
-    Ordered,
+    /// In stream order, to the driver. Memory of a pool that was named holds it: where a pool ends while a stream that
+    /// freed its memory still works, the driver ends the process later (measured).
+    Ordered(ManuallyDrop<Option<Pool>>),
     /// To a resource, which is kept alive.
     Resource(ManuallyDrop<Arc<dyn MemoryResource>>),
 }
@@ -85,27 +86,18 @@ impl Allocation {
         Ok(match source {
             Source::Current => Self {
                 block: ordered::allocate(None, bytes, stream)?,
-                back: Back::Ordered,
+                back: Back::NOBODY,
                 facts: facts(Origin::CurrentPool, Residence::Device),
             },
-            Source::Pool(pool) if must_keep(pool, stream) && bytes > 0 => {
-                let residence = pool.residence();
-                let pool: Arc<dyn MemoryResource> = Arc::new(pool.clone());
-                Self {
-                    block: pool.allocate(bytes, stream)?,
-                    back: Back::Resource(ManuallyDrop::new(pool)),
-                    facts: facts(Origin::Pool, residence),
-                }
-            }
             Source::Pool(pool) => Self {
                 block: ordered::allocate(Some(pool), bytes, stream)?,
-                back: Back::Ordered,
+                back: Back::of(pool, bytes),
                 facts: facts(Origin::Pool, pool.residence()),
             },
             Source::Resource(resource) => {
                 let facts = facts(Origin::Resource, resource.residence());
                 if bytes == 0 {
-                    Self { block: Block::EMPTY, back: Back::Ordered, facts }
+                    Self { block: Block::EMPTY, back: Back::NOBODY, facts }
                 } else {
                     Self::of(resource.allocate(bytes, stream)?, resource, facts)
                 }
@@ -119,7 +111,7 @@ impl Allocation {
         let (residence, origin) = (Residence::Device, Origin::Raw);
         Self {
             block: Block { ptr, bytes, tag: 0 },
-            back: Back::Ordered,
+            back: Back::NOBODY,
             facts: Facts { residence, device, origin, waits: false },
         }
     }
@@ -132,7 +124,7 @@ impl Allocation {
     /// Nothing to give back.
     pub(crate) const EMPTY: Self = Self {
         block: Block::EMPTY,
-        back: Back::Ordered,
+        back: Back::NOBODY,
         facts: Facts { residence: Residence::Device, device: 0, origin: Origin::Raw, waits: false },
     };
 
@@ -143,26 +135,26 @@ impl Allocation {
     /// The resource that it goes back to.
     pub(crate) fn resource(&self) -> Option<&Arc<dyn MemoryResource>> {
         match &self.back {
-            Back::Ordered => None,
+            Back::Ordered(_) => None,
             Back::Resource(resource) => Some(resource),
         }
-    }
-
-    /// From here on a default stream may work on it.
-    ///
-    /// A driver that ends a pool while a default stream works on its memory ends the process later (measured). Whether
-    /// the pool is kept until then isn't known here, so the memory isn't given back before that work is done: till then
-    /// the driver keeps the pool.
-    pub(crate) fn used_on_default(&mut self) {
-        self.facts.waits |= !self.is_empty() && !mutant::is_out("default-home");
     }
 
     pub(crate) fn ptr(&self) -> u64 {
         self.block.ptr
     }
 
+    /// The address, for whoever frees the memory now; lets go of its pool.
+    pub(crate) fn give_away(self) -> u64 {
+        let ptr = self.ptr();
+        if let Back::Ordered(pool) = self.back {
+            drop(ManuallyDrop::into_inner(pool));
+        }
+        ptr
+    }
+
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self.back, Back::Ordered)
+        matches!(self.back, Back::Ordered(_))
     }
 
     fn is_empty(&self) -> bool {
@@ -171,7 +163,7 @@ impl Allocation {
 
     fn kind(&self) -> ObjectKind {
         match &self.back {
-            Back::Ordered => ordered::memory_kind(self.block),
+            Back::Ordered(_) => ordered::memory_kind(self.block),
             Back::Resource(resource) => {
                 foreign::call(|| resource.memory_kind()).unwrap_or(ObjectKind::DeviceMemory)
             }
@@ -186,7 +178,7 @@ impl Allocation {
     /// Whether giving it back may wait for the GPU.
     fn waits(&self) -> bool {
         match &self.back {
-            Back::Ordered => false,
+            Back::Ordered(_) => false,
             Back::Resource(resource) => {
                 foreign::call(|| resource.deallocate_waits()).unwrap_or(true)
             }
@@ -195,9 +187,14 @@ impl Allocation {
 
     fn give_back(&self, home: &Stream) -> Ending {
         match &self.back {
-            // SAFETY: this value owns the memory, and its holder gives it back once. What uses it is queued on the home
-            // stream, or ordered before it by `move_to`; other users are the promise of unsafe launches.
-            Back::Ordered => Ending::Ordered(unsafe { ordered::free(self.block.ptr, home) }),
+            Back::Ordered(pool) => {
+                if let Some(pool) = &**pool {
+                    pool.freed_on(home);
+                }
+                // SAFETY: this value owns the memory, and its holder gives it back once. What uses it is queued on the
+                // home stream, or ordered before it by `move_to`; other users are the promise of unsafe launches.
+                Ending::Ordered(unsafe { ordered::free(self.block.ptr, home) })
+            }
             Back::Resource(resource) => {
                 let block = self.block;
                 // SAFETY: as above; the block came from this resource.
@@ -209,25 +206,40 @@ impl Allocation {
         }
     }
 
-    /// Lets go of the resource, whose `Drop` is a user's.
+    /// Lets go of what it came from: a pool, or a resource, whose `Drop` is a user's.
+    #[inline]
     fn release(self, driver: &Driver, object: impl FnOnce(&Driver) -> Object) {
-        let Back::Resource(resource) = self.back else { return };
-        if let Err(caught) = foreign::drop_caught(ManuallyDrop::into_inner(resource)) {
-            driver.warn(CudaWarning::panicked(object(driver), caught.payload()));
+        match self.back {
+            Back::Ordered(pool) => drop(ManuallyDrop::into_inner(pool)),
+            Back::Resource(resource) => {
+                if let Err(caught) = foreign::drop_caught(ManuallyDrop::into_inner(resource)) {
+                    driver.warn(CudaWarning::panicked(object(driver), caught.payload()));
+                }
+            }
         }
     }
 }
 
-/// Whether memory on this stream keeps its pool from ending: on a default one, where the free must not be what ends it.
-#[inline]
-fn must_keep(pool: &Pool, stream: &Stream) -> bool {
-    stream.is_token() && !pool.is_borrowed()
+impl Back {
+    /// To the driver, and nothing is held.
+    const NOBODY: Self = Self::Ordered(ManuallyDrop::new(None));
+
+    /// To the driver, and the pool is held, if there is memory.
+    #[inline]
+    fn of(pool: &Pool, bytes: usize) -> Self {
+        let is_held = bytes > 0 && !mutant::is_out("pool-hold");
+        Self::Ordered(ManuallyDrop::new(is_held.then(|| pool.clone())))
+    }
 }
 
 /// The end of memory whose holder is gone: in a `Drop`. Nothing unwinds from it, and it waits for nothing.
 pub(crate) fn end(memory: Allocation, home: Stream) {
+    if memory.is_empty() {
+        return;
+    }
     // In a forked child nothing of the parent's is touched; a resource of the user's may hold its locks.
-    if memory.is_empty() || home.driver().api().life() == Life::Forked {
+    if home.driver().api().life() == Life::Forked {
+        let _: u64 = memory.give_away();
         return;
     }
     if callback::inside() || memory.facts.waits || memory.waits() {
@@ -241,8 +253,7 @@ pub(crate) fn end(memory: Allocation, home: Stream) {
 fn leave(memory: Allocation, home: Stream) {
     let inlet = home.driver().reclaim().inlet();
     // A resource isn't asked here, where it may not be called: its end may wait.
-    let may_wait = memory.facts.waits || !memory.is_ordered();
-    let waits_for = may_wait.then(|| home.context().as_raw());
+    let waits_for = (!memory.is_ordered()).then(|| home.context().as_raw());
     inlet.defer(waits_for, move || {
         if !memory.facts.waits || settled(&memory, &home) {
             end_here(memory, home, false);
@@ -274,14 +285,17 @@ fn settled_here(home: &Stream) -> Result<()> {
 
 fn end_here(memory: Allocation, home: Stream, may_leave: bool) {
     match memory.give_back(&home) {
-        Ending::Ordered(outcome) if outcome.is_clean() => {}
+        Ending::Ordered(outcome) if outcome.is_clean() => memory.release(home.driver(), unnamed),
         // A callback of somebody else: the driver made nothing, and the reclaimer asks again.
         Ending::Ordered(outcome)
             if may_leave && outcome.is_not_permitted() && in_callback(&home) =>
         {
             leave(memory, home);
         }
-        Ending::Ordered(outcome) => warn_of_outcome(&memory, &home, outcome),
+        Ending::Ordered(outcome) => {
+            warn_of_outcome(&memory, &home, outcome);
+            memory.release(home.driver(), unnamed);
+        }
         Ending::Resource(Ok(())) => memory.release(home.driver(), unnamed),
         Ending::Resource(Err(error))
             if may_leave && error.is(CUresult::NOT_PERMITTED) && in_callback(&home) =>
@@ -409,8 +423,11 @@ pub(crate) fn close(memory: Allocation, home: &Stream) -> Result<(), Refused<Opt
                 && !was_refused_asking(&outcome)
                 && !(outcome.is_not_permitted() && in_callback(home));
             match outcome.into_error(driver) {
-                None => Ok(()),
-                Some(error) => Err(Refused::new(error, (!was_asked).then_some(memory))),
+                Some(error) if !was_asked => Err(Refused::new(error, Some(memory))),
+                error => {
+                    memory.release(driver, unnamed);
+                    error.map_or(Ok(()), |error| Err(Refused::new(error, None)))
+                }
             }
         }
         Ending::Resource(result) => {

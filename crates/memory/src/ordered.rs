@@ -84,7 +84,6 @@ pub(crate) fn allocate(pool: Option<&Pool>, bytes: usize, stream: &Stream) -> Re
         allocate_with(calls, pool, bytes, stream).map(Some)
     };
     let made = if stream.is_token() {
-        pool.map_or(Ok(()), |pool| pool.used_on_default(stream))?;
         let mut columns = Call::cuMemFreeAsync.columns();
         // Freed on the same stream, which means another one with another context current.
         columns.context = ContextUse::Owner;

@@ -1,7 +1,7 @@
 //! What a test body is given, and the checks around it.
 
 use crate::{kernels, stack, trace::Trace};
-use cuhold_driver_sim::{Sim, SimOptions};
+use cuhold_driver_sim::{Leak, ObjectKind, Sim, SimOptions};
 use cuhold_driver_sys::{CallCounts, CallLog, Entry, Faults, Hooked, ffi::CUcontext};
 use cuhold_handles::{Closed, Context, Device, Driver, Library};
 use std::{
@@ -134,6 +134,17 @@ pub fn run(body: impl FnOnce(&Kit)) {
     run_with(SimOptions::default(), body);
 }
 
+/// As [`run`]; so many memory pools are left at the end, since they were made current ones.
+pub fn run_leaving_pools(pools: usize, body: impl FnOnce(&Kit)) {
+    if on_real() {
+        run(body);
+    } else {
+        let left = simulated_leaving(SimOptions::default(), |kit, _| body(kit));
+        let is_pool = |left: &Leak| left.kind == ObjectKind::Pool;
+        assert!(left.iter().all(is_pool) && left.len() == pools, "left: {left:#?}");
+    }
+}
+
 /// As [`run`]; the simulated driver is made with these options.
 pub fn run_with(options: SimOptions, body: impl FnOnce(&Kit)) {
     if on_real() {
@@ -165,6 +176,12 @@ pub fn run_real(body: impl FnOnce(&Kit, Real)) {
 }
 
 fn simulated(options: SimOptions, body: impl FnOnce(&Kit, &Sim)) {
+    let leaks = simulated_leaving(options, body);
+    assert!(leaks.is_empty(), "leaks: {leaks:#?}");
+}
+
+/// Gives what is left.
+fn simulated_leaving(options: SimOptions, body: impl FnOnce(&Kit, &Sim)) -> Vec<Leak> {
     let sim = Sim::with_options(options);
     kernels::register(&sim);
     let api = sim.clone();
@@ -173,10 +190,10 @@ fn simulated(options: SimOptions, body: impl FnOnce(&Kit, &Sim)) {
         Some(sim.clone()),
         |kit| body(kit, &sim),
     );
-    let (violations, leaks) = (sim.violations(), sim.leaks());
+    let violations = sim.violations();
     assert!(violations.is_empty(), "violations: {violations:#?}");
     assert_eq!(sim.dangers(), []);
-    assert!(leaks.is_empty(), "leaks: {leaks:#?}");
+    sim.leaks()
 }
 
 fn with_driver(make: impl FnOnce(Hooks) -> Driver, sim: Option<Sim>, body: impl FnOnce(&Kit)) {

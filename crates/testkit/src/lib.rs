@@ -36,5 +36,5 @@ pub use enrolled::{Enrolled, NowCurrent, Place, Run, StreamKind, compare, enumer
 #[cfg(unix)]
 pub use fork::in_fork;
 pub use kernels::PTX;
-pub use kit::{Kit, Real, run, run_real, run_simulated, run_with};
+pub use kit::{Kit, Real, run, run_leaving_pools, run_real, run_simulated, run_with};
 pub use operations::{Operation, Operations};

@@ -73,11 +73,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "default-home",
-        "memory that was moved to a default stream is freed once its work is done",
-        memory("home::memory_that_was_moved_to_a_default_stream_is_freed_once_its_work_is_done"),
-    ),
-    mutant(
         "owner-wait",
         "somebody else's memory is let go of once the work on it is done",
         memory("foreign::an_owner_is_let_go_of_once_the_home_stream_s_work_is_done"),
@@ -90,10 +85,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "pool-users",
-        "a pool ends after the work of default streams on its memory",
+        "a pool ends after the work of the contexts in which its memory was freed",
+        memory("pool_end::a_pool_ends_once_all_work_of_the_contexts_that_freed_its_memory_is_done"),
+    ),
+    mutant(
+        "pool-hold",
+        "memory holds its pool",
+        memory("pool_end::pools_whose_handles_go_before_their_memory_leave_a_stream_usable"),
+    ),
+    mutant(
+        "pool-current",
+        "a pool that was made current is never destroyed",
         memory(
-            "default_stream::a_pool_that_a_default_stream_uses_is_ended_once_that_stream_is_done",
+            "pool_end::pools_that_were_current_leave_a_stream_usable_whoever_had_memory_of_them",
         ),
+    ),
+    mutant(
+        "whole-wait",
+        "all work of a context is waited for",
+        memory("pool_end::a_closed_pool_has_waited_for_the_streams_that_freed_its_memory"),
     ),
     mutant(
         "peer-reach",

@@ -11,10 +11,13 @@
 //!
 //! A stream that can't be asked later, a thread's own default stream or one that somebody else may end, is marked by an
 //! event at once instead.
+//!
+//! Where the streams aren't known it is all work of a context that is waited for: a small piece of page-locked memory is
+//! made in it and freed, which waits for that work, that of streams that were destroyed included, and leaves captures
+//! alone. What waits for a context by name ends the captures of its streams (both measured).
 
 #![expect(unsafe_code, reason = "asks and waits through the driver")]
 
-use super::DeviceMemory;
 use crate::{
     context::Context,
     current::Current,
@@ -27,9 +30,13 @@ use crate::{
     status::{AnyCall, Status},
     stream::{Stream, StreamRef},
 };
-use cuhold_driver_sys::{CUresult, Call, Failure, ffi::CUstreamCaptureStatus, mutant};
+use cuhold_driver_sys::{
+    CUresult, Call, ContextUse, Failure,
+    ffi::{CUstreamCaptureStatus, c_void},
+    mutant,
+};
 use parking_lot::Mutex;
-use std::{fmt, mem, thread::ThreadId};
+use std::{fmt, mem, ptr, thread::ThreadId};
 
 /// What is said of memory whose users aren't known to be done.
 const IN_USE: &str = "work of another context may still use it";
@@ -58,10 +65,8 @@ enum How {
     Kept(Stream),
     /// An event was recorded behind it.
     Marked(Event),
-    /// All work of a context: the end of this memory of it waits for that.
-    Whole(DeviceMemory),
-    /// It was waited for.
-    Done,
+    /// All work of the context is waited for.
+    Whole(Context),
     /// It couldn't be marked.
     Unknown,
 }
@@ -70,8 +75,8 @@ enum How {
 enum InUse {
     /// An error, of recording or of waiting.
     Failed(Error),
-    /// The wait's outcome.
-    Waited(Outcome),
+    /// The wait's outcome, and what was made for it and may be left: see [`wait_for_all`].
+    Waited(Outcome, Option<Piece>),
     /// It was told before.
     Told,
 }
@@ -97,22 +102,16 @@ impl Users {
         }
     }
 
-    /// Remembers that any work of this context may use memory of another one: all of it is waited for. Done by freeing a small
-    /// piece of the context's memory then, which waits for that work and leaves captures alone; what waits for a context by
-    /// name ends the captures of its streams (measured).
+    /// Remembers that any work of this context may use memory that its end doesn't wait for: all of it is waited for. The
+    /// context is kept until then.
     ///
-    /// Calls `cuMemAlloc`; `cuMemFree` where it is undone.
-    ///
-    /// # Errors
-    /// The calls' failures.
-    pub fn used_in(&self, context: &Context) -> Result<()> {
+    /// Calls nothing.
+    pub fn used_in(&self, context: &Context) {
         let key = Key { id: context.id(), thread: None };
-        if self.0.lock().iter().any(|user| user.key == key) {
-            return Ok(());
+        let mut users = self.0.lock();
+        if !users.iter().any(|user| user.key == key) {
+            users.push(User { key, how: How::Whole(context.clone()) });
         }
-        let how = How::Whole(DeviceMemory::new(context, 1)?);
-        self.0.lock().push(User { key, how });
-        Ok(())
     }
 
     fn keep(&self, stream: &Stream) {
@@ -178,7 +177,7 @@ impl Users {
             let users = self.0.lock();
             users.iter().find(|user| user.key == key).map(|user| match &user.how {
                 How::Marked(event) => Some(event.clone()),
-                How::Kept(_) | How::Whole(_) | How::Done | How::Unknown => None,
+                How::Kept(_) | How::Whole(_) | How::Unknown => None,
             })
         };
         let event = match known.flatten() {
@@ -236,7 +235,7 @@ impl Users {
             None => return true,
             Some(InUse::Told) => {}
             Some(InUse::Failed(error)) => warn(driver, object, &error, Fate::Leaked),
-            Some(InUse::Waited(outcome)) => {
+            Some(InUse::Waited(outcome, piece)) => {
                 outcome.warn_to(object, Call::cuEventSynchronize, Fate::Leaked, &mut |warning| {
                     driver.warn(if warning.skipped_call().is_none() {
                         warning.with_text(IN_USE)
@@ -244,6 +243,10 @@ impl Users {
                         warning
                     });
                 });
+                if let Some(piece) = piece {
+                    let lost = CudaWarning::note(piece.object(), "it may be left of the wait");
+                    driver.warn(lost.with_fate(Fate::Unknown));
+                }
             }
         }
         false
@@ -259,12 +262,20 @@ impl Users {
         let cause = cause.map(|cause| match cause {
             InUse::Told => Error::state(IN_USE),
             InUse::Failed(error) => error,
-            InUse::Waited(outcome) => {
-                outcome.into_error(driver).unwrap_or_else(|| Error::state(IN_USE))
+            InUse::Waited(outcome, piece) => {
+                let error = outcome.into_error(driver).unwrap_or_else(|| Error::state(IN_USE));
+                match piece {
+                    Some(piece) => error.with_note(Note::Leaked { raw: piece.object().raw }),
+                    None => error,
+                }
             }
         });
+        // The cause came last.
+        let latest = cause.iter().chain(untidy.iter().rev()).map(Error::now_current);
+        let now = latest.into_iter().find(|now| *now != Current::NotAsked);
         let all = cause.into_iter().chain(untidy);
-        all.reduce(|first, next| attached(first, &next)).map_or(Ok(()), Err)
+        all.reduce(|first, next| attached(first, &next))
+            .map_or(Ok(()), |error| Err(error.with_current(now.unwrap_or(Current::NotAsked))))
     }
 
     /// Waits for what all of them have queued by now, here, where an error can be returned; they stay.
@@ -297,33 +308,31 @@ fn attached(first: Error, next: &Error) -> Error {
     {
         error = error.with_note(Note::Failed(failure));
     }
-    if next.now_current() != Current::NotAsked {
-        error = error.with_current(next.now_current());
-    }
     next.notes().iter().fold(error, |error, note| error.with_note(note.clone()))
 }
 
 fn settle_all(users: &mut [User], driver: &Driver, untidy: &mut Vec<Error>) -> Result<(), InUse> {
     for user in users {
         user.mark().map_err(InUse::Failed)?;
-        let event = match &user.how {
-            How::Marked(event) => event,
-            // Its context ended, and all its work with it.
-            How::Kept(_) | How::Done => continue,
-            How::Whole(_) => {
-                user.settle_whole(untidy).map_err(InUse::Failed)?;
-                continue;
+        let (outcome, piece) = match &user.how {
+            How::Marked(event) => {
+                let columns = Call::cuEventSynchronize.columns();
+                let outcome = scope::cleanup(driver, None, columns, |calls| {
+                    // SAFETY: *handles*: this user's event.
+                    unsafe { calls.cuEventSynchronize(event.raw()) }
+                });
+                (outcome, None)
             }
+            How::Whole(context) => wait_for_all(context),
+            // Its context ended, and all its work with it.
+            How::Kept(_) => continue,
             How::Unknown => return Err(InUse::Told),
         };
-        let columns = Call::cuEventSynchronize.columns();
-        let outcome = scope::cleanup(driver, None, columns, |calls| {
-            // SAFETY: *handles*: this user's event.
-            unsafe { calls.cuEventSynchronize(event.raw()) }
-        });
-        let is_gone = outcome.status() == Some(CUresult::CONTEXT_IS_DESTROYED);
+        let failure = outcome.operation.or(outcome.activate);
+        let is_gone =
+            failure.is_some_and(|failure| failure.status == CUresult::CONTEXT_IS_DESTROYED);
         if !is_gone && (outcome.operation.is_some() || !outcome.is_asked()) {
-            return Err(InUse::Waited(outcome));
+            return Err(InUse::Waited(outcome, piece));
         }
         if !is_gone {
             untidy.extend(outcome.into_error(driver));
@@ -332,39 +341,46 @@ fn settle_all(users: &mut [User], driver: &Driver, untidy: &mut Vec<Error>) -> R
     Ok(())
 }
 
-impl User {
-    /// Waits for all work of a context.
-    fn settle_whole(&mut self, untidy: &mut Vec<Error>) -> Result<()> {
-        let How::Whole(memory) = mem::replace(&mut self.how, How::Done) else { return Ok(()) };
-        let raw = memory.device_ptr();
-        let Err(refused) = memory.close() else { return Ok(()) };
-        if refused.error.is(CUresult::CONTEXT_IS_DESTROYED) {
-            return Ok(());
-        }
-        match refused.value {
-            Some(memory) => {
-                self.how = How::Whole(memory);
-                Err(refused.error)
-            }
-            None if refused.error.completed().is_some() => {
-                untidy.push(refused.error);
-                Ok(())
-            }
-            None => {
-                self.how = How::Unknown;
-                Err(refused.error.with_note(Note::Leaked { raw }))
-            }
-        }
-    }
+/// A piece of page-locked memory.
+#[derive(Clone, Copy)]
+struct Piece(*mut c_void);
 
+impl Piece {
+    fn object(self) -> Object {
+        Object { kind: ObjectKind::HostMemory, raw: self.0.addr() as u64, id: 0 }
+    }
+}
+
+/// Waits for all work of a context. The piece is given where it isn't known to be freed.
+fn wait_for_all(context: &Context) -> (Outcome, Option<Piece>) {
+    let mut columns = Call::cuMemFreeHost.columns();
+    columns.context = ContextUse::Owner;
+    let mut piece = None;
+    if mutant::is_out("whole-wait") {
+        return (Outcome::default(), None);
+    }
+    let outcome = scope::cleanup(context.driver(), Some(context.as_raw()), columns, |calls| {
+        let mut made = ptr::null_mut();
+        // SAFETY: *pointers*: a live local.
+        let allocated = unsafe { calls.cuMemHostAlloc(&raw mut made, 1, 0) };
+        piece = (!made.is_null()).then_some(Piece(made));
+        allocated?;
+        // SAFETY: *pointers*: allocated a moment ago, and nobody's.
+        unsafe { calls.cuMemFreeHost(made) }?;
+        piece = None;
+        Ok(())
+    });
+    (outcome, piece)
+}
+
+impl User {
     /// The same user, to be waited for by itself.
     fn again(&self) -> Self {
         let how = match &self.how {
             How::Kept(stream) => How::Kept(stream.clone()),
             How::Marked(event) => How::Marked(event.clone()),
-            How::Done => How::Done,
-            // A whole context is waited for once, at the end.
-            How::Whole(_) | How::Unknown => How::Unknown,
+            How::Whole(context) => How::Whole(context.clone()),
+            How::Unknown => How::Unknown,
         };
         Self { key: self.key, how }
     }

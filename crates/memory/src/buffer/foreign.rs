@@ -156,7 +156,7 @@ impl<T: Pod> Buffer<T> {
             waits: false,
         };
         let memory = Allocation::of(block, Arc::clone(resource), facts);
-        Ok(Self::of(memory, len, stream.clone()).noting_home())
+        Ok(Self::of(memory, len, stream.clone()))
     }
 }
 

@@ -82,20 +82,7 @@ impl<T: Pod> Buffer<T> {
         }
         let former = mem::replace(&mut self.home, ManuallyDrop::new(stream.clone()));
         drop(ManuallyDrop::into_inner(former));
-        self.note_home();
         Ok(())
-    }
-
-    /// The home is a default stream: see [`Allocation::used_on_default`](crate::allocation::Allocation::used_on_default).
-    pub(super) fn note_home(&mut self) {
-        if self.home.is_token() {
-            self.memory.used_on_default();
-        }
-    }
-
-    pub(super) fn noting_home(mut self) -> Self {
-        self.note_home();
-        self
     }
 
     /// Frees the memory here and now, behind work of another stream: what an event marks, or what is queued on the stream

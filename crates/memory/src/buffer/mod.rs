@@ -115,7 +115,7 @@ impl<T: Pod> Buffer<T> {
         let bytes = layout::bytes_of::<T>(len)?;
         check_home(stream)?;
         check_aligned::<T>(ptr, bytes)?;
-        Ok(Self::of(Allocation::ordered(ptr, bytes, stream), len, stream.clone()).noting_home())
+        Ok(Self::of(Allocation::ordered(ptr, bytes, stream), len, stream.clone()))
     }
 
     pub(crate) fn of(memory: Allocation, len: usize, home: Stream) -> Self {
@@ -199,7 +199,7 @@ impl<T: Pod> Buffer<T> {
     /// `Ok(StillShared)`: something that [`keep`](Self::keep) gave still holds it; it is freed with the last of that.
     ///
     /// Calls `cuMemFreeAsync`, in relaxed capture mode; for an exposed stream also `cuStreamIsCapturing`; for memory of
-    /// somebody else, or that was moved to a default stream, `cuStreamSynchronize` before it: that blocks the thread.
+    /// somebody else `cuStreamSynchronize` before it: that blocks the thread.
     ///
     /// # Errors
     /// [`Refused`] with the call's failure; with the buffer where the memory wasn't touched: inside a callback, in a
@@ -237,13 +237,13 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// Gives the memory away without freeing it: its address, which is the caller's now. Work that is queued on the home
-    /// stream may still use it.
+    /// stream may still use it. Memory of a pool doesn't hold that any more: who frees it keeps the pool until the stream that
+    /// it was freed on is done.
     ///
     /// Calls nothing.
     ///
     /// # Errors
-    /// Gives the buffer back where its memory is kept by others, came from a resource of another kind than a pool,
-    /// or from a pool of the program's for a default stream: that memory keeps its pool.
+    /// Gives the buffer back where its memory is kept by others, or came from a resource of another kind than a pool.
     ///
     /// # Examples
     /// ```
@@ -261,7 +261,7 @@ impl<T: Pod> Buffer<T> {
         if self.is_kept() || !self.memory.is_ordered() {
             return Err(self);
         }
-        Ok(self.into_parts().memory.ptr())
+        Ok(self.into_parts().memory.give_away())
     }
 }
 

@@ -206,9 +206,6 @@ impl ImportedPool {
         driver.check_same(stream.driver(), "stream")?;
         driver.check_callable()?;
         let len = self.elements_of::<T>(descriptor, stream)?;
-        if stream.is_token() || self.residence().is_host() {
-            self.used_on(stream)?;
-        }
         let map = || self.map(descriptor, stream);
         let imported = self.imports().cache.enter(thread(), &Export::of(descriptor.export), map)?;
         let ptr = imported.mapping().ptr.saturating_add(descriptor.offset);
@@ -334,6 +331,7 @@ impl Mapping {
         {
             return self.not_freed(error);
         }
+        self.pool.freed_on(&self.freeing);
         // SAFETY: imported by this process and freed once: only the last import that leaves comes here. Its work and that
         // of all others is on the freeing stream, or waited for there.
         let outcome = unsafe { ordered::free(self.ptr, &self.freeing) };
@@ -437,9 +435,6 @@ unsafe impl MemoryResource for Imported {
     unsafe fn deallocate(&self, _: Block, home: &Stream) -> Result<()> {
         let mapping = self.mapping();
         mapping.pool.driver().check_callable()?;
-        if home.is_token() {
-            mapping.pool.used_on(home)?;
-        }
         let ordered = if mapping.is_freed_on(home) { Ok(()) } else { mapping.leave_order(home) };
         let ordered = match ordered {
             Ok(()) => Ok(()),

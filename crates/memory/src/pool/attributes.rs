@@ -307,3 +307,10 @@ impl Pool {
         })
     }
 }
+
+/// Lets the pool keep nothing that is unused, from now on.
+pub(super) fn keep_nothing(calls: Calls<'_>, pool: CUmemoryPool) -> Result<(), Failure> {
+    set(calls, pool, CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0)?;
+    // SAFETY: *handles*: the caller's pool.
+    unsafe { calls.cuMemPoolTrimTo(pool, 0) }
+}

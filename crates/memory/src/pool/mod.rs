@@ -1,13 +1,7 @@
 //! Memory pools: where stream-ordered memory comes from.
 //!
 //! A pool's set-up and its attributes are read and written in relaxed capture mode: they disturb nobody's capture (P11).
-//! The driver keeps a destroyed pool until the last of its memory is freed (measured), so buffers don't hold theirs.
-//!
-//! Except on a default stream. Where pools end while work of that stream on their memory is under way, a later wait for
-//! the stream, or for an event on it, ends the process inside the driver (measured: driver 580.159, after eight such
-//! pools, whether the memory was freed before or after the pool's end). So such a stream is kept and waited for before the
-//! pool ends, and a buffer whose home it is holds its pool. Of a created stream that goes on after such pools one reading
-//! has ended the process, too; a program that ends pools while their streams work waits for those streams first.
+//! Buffers hold their pool, and the pool ends once the streams that freed its memory are done: see [`users`].
 //!
 //! Source: CUDA Driver API 13.x, "Stream Ordered Memory Allocator".
 
@@ -18,6 +12,7 @@ mod peers;
 mod place;
 #[cfg(target_os = "linux")]
 mod share;
+mod users;
 
 pub use attributes::{MemoryUsage, Reuse};
 pub use place::PoolPlace;
@@ -30,14 +25,16 @@ use crate::{
     source::{Block, MemoryResource},
 };
 use cuhold_handles::{
-    AsStream as _, Closed, Device, Driver, Error, Note, ObjectKind, Owner, Refused, Result, Stream,
-    Users,
+    Closed, Device, Driver, Error, Note, ObjectKind, Owner, Refused, Result, Stream, Users,
     driver_sys::{Call, Calls, Failure, ffi::*, mutant},
     resource::{Handle, Resource},
     scope,
 };
 use peers::Peers;
-use std::{fmt, ptr};
+use std::{
+    fmt, ptr,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// What a pool refers to.
 #[derive(Debug)]
@@ -45,9 +42,11 @@ pub(crate) struct PoolDeps {
     device: Device,
     max_bytes: Option<usize>,
     place: PoolPlace,
-    /// What must be done before the pool ends: work of default streams, and of devices that were let reach its memory.
+    /// What must be done before the pool ends: work where its memory was freed, and of devices that were let reach it.
     users: Users,
     peers: Peers,
+    /// Whether it was ever a place's current pool: then it is never destroyed.
+    was_current: AtomicBool,
     /// What tells it from all others, once it was exported.
     #[cfg(target_os = "linux")]
     identity: std::sync::OnceLock<crate::ipc::PoolIdentity>,
@@ -65,6 +64,7 @@ impl PoolDeps {
             place,
             users: Users::default(),
             peers: Peers::default(),
+            was_current: AtomicBool::default(),
             #[cfg(target_os = "linux")]
             identity: std::sync::OnceLock::new(),
         }
@@ -75,7 +75,7 @@ impl PoolDeps {
 #[derive(Debug)]
 pub(crate) struct PoolRes;
 
-// SAFETY: *ends*: `cuMemPoolDestroy`. *Dependencies*: a pool refers to its device, which the driver keeps.
+// SAFETY: *ends*: `cuMemPoolDestroy`; one that was current is left for good. *Dependencies*: a pool refers to its device, which the driver keeps.
 unsafe impl Resource for PoolRes {
     type Raw = CUmemoryPool;
     type Deps = PoolDeps;
@@ -95,6 +95,9 @@ unsafe impl Resource for PoolRes {
         Some(&deps.users)
     }
     unsafe fn destroy(calls: Calls<'_>, raw: CUmemoryPool, deps: &PoolDeps) -> Result<(), Failure> {
+        if deps.was_current.load(Ordering::Relaxed) {
+            return attributes::keep_nothing(calls, raw);
+        }
         deps.peers.revoke_all(calls, raw)?;
         #[cfg(target_os = "linux")]
         let _one = share::one_at_a_time();
@@ -161,16 +164,16 @@ impl PoolOptions {
     }
 }
 
-/// A memory pool of a device. Clones are the same pool; it ends with the last of them, and memory that is out of it by
-/// then stays usable until it is freed. A buffer whose home is a default stream holds its pool, and the pool's end waits for
-/// such a stream: a driver (580.159) that ended pools while the stream worked on their memory ended the process at a later
-/// wait for it. Of created streams one reading says the same: wait for a stream that goes on before the pool's last handle
-/// goes, where work on the pool's memory may still be under way.
+/// A memory pool of a device. Clones are the same pool; it ends with the last of them and of the buffers that were made
+/// from it, once all work of the contexts in which memory of it was freed is done: a driver (580.159) that ended pools
+/// before that ended the process at a later wait for the stream, or hung. The pool keeps these contexts until then. One
+/// that was [made current](Self::make_current) is never destroyed.
 ///
-/// Its drop calls `cuMemPoolDestroy`; where its memory was used on a default stream before that `cuEventCreate`,
-/// `cuEventRecord`, and on the reclaimer `cuEventSynchronize` and `cuEventDestroy`. A pool that has [peers](Self::add_peer)
-/// ends on the reclaimer, with `cuMemFree`, `cuMemPoolGetAttribute`, `cuMemPoolGetAccess` and `cuMemPoolSetAccess` before, for
-/// streams that were told to it also `cuStreamIsCapturing`.
+/// Its drop calls `cuMemPoolDestroy`; where memory of it was freed on the reclaimer, with `cuMemHostAlloc` and
+/// `cuMemFreeHost` before it, which wait for that work. A pool that has [peers](Self::add_peer) ends there, too, after
+/// `cuMemPoolGetAttribute`, `cuMemPoolGetAccess` and `cuMemPoolSetAccess`, and for streams that were told to it
+/// `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`. One that was made
+/// current: `cuMemPoolSetAttribute` and `cuMemPoolTrimTo` instead.
 ///
 /// # Examples
 /// ```
@@ -378,39 +381,54 @@ impl Pool {
         if own == other { Ok(()) } else { Err(other_device(own, other)) }
     }
 
-    /// Keeps a default stream that uses its memory, and is waited for before the pool ends.
-    #[cold]
-    pub(crate) fn used_on_default(&self, stream: &Stream) -> Result<()> {
-        if self.is_borrowed() || mutant::is_out("pool-users") {
-            return Ok(());
+    /// Memory of it is freed on this stream.
+    #[inline]
+    pub(crate) fn freed_on(&self, stream: &Stream) {
+        if !self.is_borrowed() {
+            let deps = self.0.deps();
+            users::freed_on(&deps.users, &deps.device, stream);
         }
-        self.0.deps().users.used_on(stream.as_stream(), None)
     }
 
-    /// Ends the pool here and now, if this is its last handle. Memory that is out of it stays usable. Waits for the work
-    /// of default streams that used its memory, and for its peers' work.
+    /// Ends the pool here and now, if this is its last handle and no buffer of it is left: those hold it. Waits for all work
+    /// of the contexts in which memory of it was freed, and of its peers.
     ///
-    /// Calls `cuMemPoolDestroy`; where its memory was used on a default stream before that `cuEventCreate`,
-    /// `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`; for peers `cuMemFree`, `cuMemPoolGetAttribute`,
-    /// `cuMemPoolGetAccess` and `cuMemPoolSetAccess`, for streams that were told to it also `cuStreamIsCapturing`.
+    /// `Ok(StillShared)`: it goes on, as a pool does that was ever [made current](Self::make_current).
+    ///
+    /// Calls `cuMemPoolDestroy`; where memory of it was freed `cuMemHostAlloc` and `cuMemFreeHost` before that; for peers
+    /// also `cuMemPoolGetAttribute`, `cuMemPoolGetAccess` and `cuMemPoolSetAccess`, for streams that were told to it
+    /// `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`; for one that was
+    /// made current `cuMemPoolSetAttribute` and `cuMemPoolTrimTo` instead.
     ///
     /// # Errors
     /// [`Refused`], with the handle where the driver wasn't asked.
     ///
     /// # Examples
     /// ```
-    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Device, Driver}};
+    /// # use cuhold_memory::{Buffer, Pool, PoolOptions, handles::{Closed, Device, Driver}};
     /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
     /// # let stream = device.new_stream()?;
     /// let pool = Pool::new(&device, PoolOptions::default())?;
     /// let buffer = Buffer::<u8>::uninit_in(&pool, &stream, 1000)?;
-    /// pool.close()?;
-    /// assert_eq!(buffer.len(), 1000);
+    /// assert_eq!(pool.clone().close()?, Closed::StillShared);
+    /// drop(buffer);
+    /// assert_eq!(pool.close()?, Closed::Destroyed);
     /// # Ok::<(), cuhold_memory::handles::Error>(())
     /// ```
     #[doc(alias = "cuMemPoolDestroy")]
     pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        if self.0.deps().was_current.load(Ordering::Relaxed) {
+            return self.leave_current();
+        }
         self.0.close().map_err(|Refused { error, value, .. }| Refused::new(error, value.map(Self)))
+    }
+
+    #[cold]
+    fn leave_current(self) -> Result<Closed, Refused<Option<Self>>> {
+        match self.0.close() {
+            Ok(_) => Ok(Closed::StillShared),
+            Err(Refused { error, value, .. }) => Err(Refused::new(error, value.map(Self))),
+        }
     }
 
     /// Gives the pool away without ending it.
@@ -503,6 +521,7 @@ unsafe impl MemoryResource for Pool {
         if let Err(error) = stream.driver().check_callable() {
             return Err(error.with_note(leaked));
         }
+        self.freed_on(stream);
         // SAFETY: the caller's promise.
         let outcome = unsafe { ordered::free(block.ptr, stream) };
         let asked = outcome.operation.is_none_or(|failure| failure.call == Call::cuMemFreeAsync);

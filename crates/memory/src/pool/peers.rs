@@ -133,8 +133,8 @@ impl Pool {
     /// Waits, where a device is removed, for all work of that device's primary context and of the streams that were
     /// [told](Self::used_on). Nobody may queue work there meanwhile that uses the memory.
     ///
-    /// Calls `cuDeviceGetCount`, `cuDeviceCanAccessPeer`, `cuMemPoolGetAccess`, `cuMemAlloc`, `cuMemPoolSetAccess`; where a
-    /// device is removed `cuMemFree`, if others had let it reach the memory `cuDeviceGet` and `cuDevicePrimaryCtxRetain`, and
+    /// Calls `cuDeviceGetCount`, `cuDeviceCanAccessPeer`, `cuMemPoolGetAccess`, `cuMemPoolSetAccess`; where a device is
+    /// removed `cuMemHostAlloc` and `cuMemFreeHost`, if others had let it reach the memory `cuDeviceGet` and `cuDevicePrimaryCtxRetain`, and
     /// for streams that were told `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize`, `cuEventDestroy`.
     ///
     /// # Errors
@@ -158,8 +158,7 @@ impl Pool {
 
     /// Lets one more device reach the pool's memory: what is out of it, and what will be.
     ///
-    /// Calls `cuDeviceGetCount`, `cuDeviceCanAccessPeer`, `cuMemPoolGetAccess`, `cuMemAlloc`, `cuMemPoolSetAccess`;
-    /// `cuMemFree` where the second last is undone.
+    /// Calls `cuDeviceGetCount`, `cuDeviceCanAccessPeer`, `cuMemPoolGetAccess`, `cuMemPoolSetAccess`.
     ///
     /// # Errors
     /// As [`set_peers`](Self::set_peers).
@@ -189,7 +188,7 @@ impl Pool {
     ///
     /// Waits as [`set_peers`](Self::set_peers).
     ///
-    /// Calls `cuDeviceGetCount`, `cuMemPoolGetAccess`; for a peer also `cuMemAlloc`, `cuMemFree`, `cuMemPoolSetAccess`; for
+    /// Calls `cuDeviceGetCount`, `cuMemPoolGetAccess`; for a peer also `cuMemHostAlloc`, `cuMemFreeHost`, `cuMemPoolSetAccess`; for
     /// streams that were told `cuStreamIsCapturing`, `cuEventCreate`,
     /// `cuEventRecord`, `cuEventSynchronize`, `cuEventDestroy`.
     ///
@@ -245,7 +244,7 @@ impl Pool {
         // What waits for them at the pool's end is there before they may work (P6).
         let is_waited_for = !self.is_borrowed() && !mutant::is_out("peer-users");
         for peer in change.add.iter().filter(|_| is_waited_for) {
-            deps.users.used_in(peer.context())?;
+            deps.users.used_in(peer.context());
         }
         let context = |peer: &Device| (peer.as_raw(), peer.context().clone());
         deps.peers.granted.lock().extend(change.add.iter().map(context));
@@ -308,8 +307,8 @@ impl Pool {
             let granted = peers.granted.lock().get(device).cloned();
             let named = named.iter().find(|peer| peer.as_raw() == *device);
             match granted.or_else(|| named.map(|peer| peer.context().clone())) {
-                Some(context) => waiting.used_in(&context)?,
-                None => waiting.used_in(primary(driver, *device)?.context())?,
+                Some(context) => waiting.used_in(&context),
+                None => waiting.used_in(primary(driver, *device)?.context()),
             }
         }
         let streams = peers.streams.lock().clone();

@@ -6,10 +6,11 @@ use super::{Pool, PoolDeps, PoolOptions, attributes, peers};
 use crate::resource::Residence;
 use cuhold_handles::{
     Device, Error, Result,
-    driver_sys::{Calls, Failure, ffi::*},
+    driver_sys::{Calls, Failure, ffi::*, mutant},
     resource::Handle,
     scope,
 };
+use std::sync::atomic::Ordering;
 
 type LocationType = CUmemLocationType;
 
@@ -261,10 +262,10 @@ impl Pool {
     /// Makes this the current pool of its place: where allocations come from that name no pool. For a pool of its device's
     /// memory these are those of the device's streams.
     ///
-    /// Nothing keeps it alive for that: once it ended, the place's default pool is the current one again, and memory that
-    /// is out of it stays usable (measured). Who wants it to stay keeps a clone of the handle. Its end waits for the
-    /// device's legacy default stream then. Buffers of a default stream that name no pool don't hold it, unlike those that
-    /// name theirs: a program that has such keeps the pool until they are gone.
+    /// From then on any code of the process may have memory of it, on streams that nobody tells this library. Since a driver
+    /// that ends a pool while a stream that freed its memory still works ends the process later (measured), a pool that was
+    /// once made current is never destroyed: when its last handle goes it is told to keep nothing, what is unused goes back to
+    /// the system, and it stays the current one until another is. A program makes few pools current.
     ///
     /// Calls `cuDeviceSetMemPool`, in relaxed capture mode; for a pool of another place than a device `cuMemSetMemPool`.
     ///
@@ -288,11 +289,7 @@ impl Pool {
     #[doc(alias = "cuMemSetMemPool")]
     pub fn make_current(&self) -> Result<()> {
         let (device, place) = (self.device(), self.place());
-        if place == PoolPlace::Device {
-            // Allocations that name no pool don't tell it when they are made for the default stream.
-            self.used_on_default(&device.legacy_stream())?;
-        }
-        self.neutral(|calls| {
+        let made = self.neutral(|calls| {
             if place == PoolPlace::Device {
                 // SAFETY: *handles*: this handle's pool.
                 return unsafe { calls.cuDeviceSetMemPool(device.as_raw(), self.raw()) };
@@ -300,7 +297,10 @@ impl Pool {
             let mut location = place.location(device);
             // SAFETY: *handles*: this handle's pool; *pointers*: a live local.
             unsafe { calls.cuMemSetMemPool(&raw mut location, place.kind(), self.raw()) }
-        })
+        });
+        // Whatever a failure says, the pool may be the current one.
+        self.0.deps().was_current.store(!mutant::is_out("pool-current"), Ordering::Relaxed);
+        made
     }
 
     /// Where its memory lies.

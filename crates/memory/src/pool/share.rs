@@ -8,7 +8,7 @@
 
 #![expect(unsafe_code, reason = "calls the driver's pool functions")]
 
-use super::{Pool, peers};
+use super::{Pool, peers, users};
 use crate::{
     ipc::{
         ExportedPool, Imports, IpcChannel, PeerWatch, PoolDescriptor, PoolIdentity, new_identity,
@@ -17,8 +17,7 @@ use crate::{
     resource::Residence,
 };
 use cuhold_handles::{
-    AsStream as _, Closed, Device, Driver, Error, FileDescriptor, ObjectKind, Refused, Result,
-    Stream, Users,
+    Closed, Device, Driver, Error, FileDescriptor, ObjectKind, Refused, Result, Stream, Users,
     driver_sys::{Call, Calls, Failure, ffi::*, mutant},
     file_pointer, forms,
     resource::{Handle, Resource},
@@ -153,8 +152,7 @@ pub(crate) struct ImportedPoolDeps {
     identity: Option<PoolIdentity>,
     exporter: Option<PeerWatch>,
     imports: OnceLock<Arc<Imports>>,
-    /// The streams whose work must be done before the pool ends: default ones, as for a pool of our own, and for memory of the
-    /// host all.
+    /// The work that must be done before the pool ends, as for a pool of our own.
     users: Users,
 }
 
@@ -206,9 +204,8 @@ unsafe impl Resource for ImportedPoolRes {
 /// driver value, shares what is mapped; two driver values over one real driver ([`Driver::isolated`]) must not both import
 /// from one pool, since the first free there would unmap the other's as well.
 ///
-/// Its drop calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where its memory was
-/// used on a default stream before that `cuEventCreate`, `cuEventRecord`, and on the reclaimer `cuEventSynchronize` and
-/// `cuEventDestroy`; the same for every stream that used memory of the host.
+/// Its drop calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where memory of it
+/// was freed it is left to the reclaimer, with `cuMemHostAlloc` and `cuMemFreeHost` before, as a [`Pool`] is.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ImportedPool(Handle<ImportedPoolRes>);
 
@@ -380,11 +377,10 @@ impl ImportedPool {
         })
     }
 
-    /// Keeps a stream that is waited for before the pool ends: a default one that uses its memory, and for memory of the host
-    /// each one, since a driver refuses to end such a pool before its memory is freed (measured).
-    #[cold]
-    pub(crate) fn used_on(&self, stream: &Stream) -> Result<()> {
-        self.0.deps().users.used_on(stream.as_stream(), None)
+    /// Memory of it is freed on this stream: as for a pool of our own.
+    pub(crate) fn freed_on(&self, stream: &Stream) {
+        let deps = self.0.deps();
+        users::freed_on(&deps.users, &deps.device, stream);
     }
 
     pub(crate) fn raw(&self) -> CUmemoryPool {
@@ -409,8 +405,8 @@ impl ImportedPool {
 
     /// Ends the pool here and now, if this is its last handle and no buffer that was imported from it is left.
     ///
-    /// Calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where its memory was used
-    /// on a default stream before that `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`.
+    /// Calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where memory of it was
+    /// freed `cuMemHostAlloc` and `cuMemFreeHost` before that, which wait for the work of the contexts that it was freed in.
     ///
     /// # Errors
     /// [`Refused`], with the handle where the driver wasn't asked.

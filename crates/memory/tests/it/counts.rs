@@ -309,16 +309,17 @@ fn ends(t: &Kit, end: impl FnOnce()) -> (Vec<&'static str>, Vec<&'static str>) {
 fn each_row_of_the_resource_table_is_what_the_end_of_memory_costs() {
     run(|t| {
         let stream = created(t);
-        let pool = Pool::new(t.device(), PoolOptions::default()).unwrap();
+        let used = Pool::new(t.device(), PoolOptions::default()).unwrap();
+        let unused = Pool::new(t.device(), PoolOptions::default()).unwrap();
         let default = Pool::default_of(t.device()).unwrap();
-        let pooled = Buffer::<u8>::uninit_in(&pool, &stream, 8).unwrap();
+        let pooled = Buffer::<u8>::uninit_in(&used, &stream, 8).unwrap();
         let current = Buffer::<u8>::uninit(&stream, 8).unwrap();
         let host = HostBuffer::<u8>::zeroed(t.context(), 8).unwrap();
         let measured = [
             (ObjectKind::PoolMemory, ends(t, || drop(pooled))),
             (ObjectKind::AsyncMemory, ends(t, || drop(current))),
             (ObjectKind::HostMemory, ends(t, || drop(host))),
-            (ObjectKind::Pool, ends(t, || drop(pool))),
+            (ObjectKind::Pool, ends(t, || drop(unused))),
             (ObjectKind::DefaultPool, ends(t, || drop(default))),
         ];
         for (kind, (here, later)) in measured {

@@ -2,14 +2,11 @@
 
 #![expect(unsafe_code, reason = "work of another stream is queued by hand")]
 
-use crate::{
-    flip::{World, told},
-    raw,
-};
+use crate::{flip::World, raw};
 use cuhold_driver_sim::{Sim, SimOptions, ViolationKind};
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_handles::{
-    Closed, Context, ContextFlags, Device, ErrorKind, EventOptions, Fate, ObjectKind, Owner, Stream,
+    Closed, Context, ContextFlags, Device, ErrorKind, EventOptions, Owner, Stream,
 };
 use cuhold_memory::{Buffer, Grid, Pool, PoolOptions};
 use cuhold_testkit::{Kit, run, run_with};
@@ -301,54 +298,6 @@ fn a_buffer_that_can_not_be_moved_keeps_its_home() {
     }
     buffer.move_to(&other).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [1; 8]);
-}
-
-#[test]
-fn memory_that_was_moved_to_a_default_stream_is_freed_once_its_work_is_done() {
-    run(|t| {
-        let by_hand = t.driver().reclaim().run_by_hand();
-        let pool = Pool::new(t.device(), PoolOptions::default()).unwrap();
-        let legacy = t.device().legacy_stream();
-        for _ in 0..16 {
-            let mut buffer = Buffer::<u8>::zeroed_in(&pool, &stream(t), 64).unwrap();
-            buffer.move_to(&legacy).unwrap();
-            buffer.fill(7).unwrap();
-            let ((), calls) = t.calls(|| drop(buffer));
-            assert_eq!(calls, [""; 0]);
-            let (_, calls) = t.calls(|| assert!(by_hand.step()));
-            let at = |name| calls.iter().position(|call| *call == name).unwrap();
-            assert!(at("cuStreamSynchronize") < at("cuMemFreeAsync"), "{calls:?}");
-        }
-        let mut closed = Buffer::<u8>::zeroed_in(&pool, &stream(t), 64).unwrap();
-        closed.move_to(&legacy).unwrap();
-        drop(pool);
-        closed.fill(7).unwrap();
-        let (_, calls) = t.calls(|| closed.close().unwrap());
-        let at = |name| calls.iter().position(|call| *call == name).unwrap();
-        assert!(at("cuStreamSynchronize") < at("cuMemFreeAsync"), "{calls:?}");
-        while by_hand.step() {}
-        legacy.synchronize().unwrap();
-    });
-}
-
-#[test]
-fn memory_on_a_default_stream_that_is_never_known_to_be_done_is_leaked_with_a_warning() {
-    let world = World::new();
-    let mut buffer = Buffer::<u8>::zeroed(&world.stream(), 64).unwrap();
-    buffer.move_to(&world.device.legacy_stream()).unwrap();
-    world.faults().arm(Fault::refused(E).on(Call::cuStreamSynchronize));
-    let refused = buffer.close().unwrap_err();
-    assert!(refused.error.is(E));
-    let (warning, calls) = world.sim.log().during(|| {
-        world.warning(|| {
-            let by_hand = world.driver.reclaim().run_by_hand();
-            drop(refused.value.unwrap());
-            assert!(by_hand.step());
-        })
-    });
-    assert_eq!(told(&warning), (Some("cuStreamSynchronize"), Some(E.0), Some(Fate::Leaked)));
-    assert_eq!(warning.object().kind, ObjectKind::AsyncMemory);
-    assert!(calls.iter().all(|entry| entry.call() != Call::cuMemFreeAsync));
 }
 
 /// An allocation there would be memory of that graph without a word.

@@ -10,7 +10,6 @@ mod copy;
 #[cfg(test)]
 mod counts;
 #[cfg(test)]
-mod default_stream;
 #[cfg(test)]
 mod end;
 #[cfg(test)]
@@ -40,6 +39,7 @@ mod peers;
 mod pending;
 #[cfg(test)]
 mod pool;
+mod pool_end;
 #[cfg(test)]
 mod pool_place;
 #[cfg(test)]

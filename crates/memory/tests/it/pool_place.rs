@@ -5,7 +5,7 @@ use cuhold_driver_sim::SimOptions;
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_handles::{Closed, ErrorKind, Note};
 use cuhold_memory::{Buffer, MemoryResource, Pool, PoolOptions, PoolPlace, Residence, Reuse};
-use cuhold_testkit::{Kit, run, run_with};
+use cuhold_testkit::{Kit, run, run_leaving_pools, run_with};
 use std::sync::Arc;
 
 fn on(place: PoolPlace) -> PoolOptions {
@@ -125,8 +125,8 @@ fn a_place_s_pools_are_never_destroyed() {
 }
 
 #[test]
-fn the_current_pool_is_where_unnamed_memory_comes_from_until_it_ends() {
-    run(|t| {
+fn the_current_pool_is_where_unnamed_memory_comes_from_and_is_never_destroyed() {
+    run_leaving_pools(1, |t| {
         let stream = t.device().new_stream().unwrap();
         let default = Pool::default_of(t.device()).unwrap();
         let pool = Pool::new(t.device(), PoolOptions::default()).unwrap();
@@ -134,10 +134,11 @@ fn the_current_pool_is_where_unnamed_memory_comes_from_until_it_ends() {
         assert_eq!(Pool::current_of(t.device()).unwrap().as_raw(), pool.as_raw());
         let mut first = Buffer::<u32>::uninit(&stream, 100).unwrap();
         assert_eq!(pool.used_bytes().unwrap(), 400);
-        // It ends while it is the current one: its memory stays usable, and the default pool takes its place.
-        assert_eq!(pool.close().unwrap(), Closed::Destroyed);
-        let now = Pool::current_of(t.device()).unwrap();
-        assert_eq!(now.as_raw(), default.as_raw());
+        // Its last handle goes while it is the current one: it stays that, and its memory stays usable.
+        let raw = pool.as_raw();
+        assert_eq!(pool.close().unwrap(), Closed::StillShared);
+        assert_eq!(Pool::current_of(t.device()).unwrap().as_raw(), raw);
+        default.make_current().unwrap();
         let before = default.used_bytes().unwrap();
         let second = Buffer::<u32>::uninit(&stream, 10).unwrap();
         assert_eq!(default.used_bytes().unwrap(), before + 40);
@@ -149,7 +150,7 @@ fn the_current_pool_is_where_unnamed_memory_comes_from_until_it_ends() {
 
 #[test]
 fn what_was_allocated_before_another_pool_became_current_goes_back_where_it_came_from() {
-    run(|t| {
+    run_leaving_pools(2, |t| {
         let stream = t.device().new_stream().unwrap();
         let default = Pool::default_of(t.device()).unwrap();
         let (one, two) = (
@@ -171,21 +172,22 @@ fn what_was_allocated_before_another_pool_became_current_goes_back_where_it_came
 
 #[test]
 fn a_pool_of_the_host_becomes_its_place_s_current_one() {
-    run(|t| {
+    run_leaving_pools(1, |t| {
         let Some(own) = pool(t, PoolPlace::Host) else { return };
         let default = Pool::default_at(t.device(), PoolPlace::Host).unwrap();
         own.make_current().unwrap();
         let current = || Pool::current_at(t.device(), PoolPlace::Host).unwrap();
         assert_eq!(current().as_raw(), own.as_raw());
         assert_ne!(Pool::current_of(t.device()).unwrap().as_raw(), own.as_raw());
-        own.close().unwrap();
+        default.make_current().unwrap();
         assert_eq!(current().as_raw(), default.as_raw());
+        assert_eq!(own.close().unwrap(), Closed::StillShared);
     });
 }
 
 #[test]
 fn pools_of_every_place_are_set_up_beside_a_global_capture() {
-    run(|t| {
+    run_leaving_pools(3, |t| {
         let captured = t.device().new_stream().unwrap();
         raw::begin(&captured, raw::GLOBAL);
         let default = Pool::default_of(t.device()).unwrap();

@@ -17,6 +17,10 @@ use cuhold_memory::{
     Buffer, ExportedBuffer, ExportedPool, ImportedPool, Pool, PoolOptions, PoolPlace,
 };
 use cuhold_testkit::Kit;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// The exporting process.
 pub(crate) struct Exporter {
@@ -75,9 +79,20 @@ impl Exporter {
         let driver = device.driver().clone();
         drop((stream, pool, exported, device));
         let Some(sim) = sim else { return };
-        assert_eq!(driver.close().unwrap(), Closed::Destroyed);
+        close(driver);
         let (violations, leaks) = (sim.violations(), sim.leaks());
         assert!(violations.is_empty(), "violations: {violations:#?}");
         assert!(leaks.is_empty(), "leaks: {leaks:#?}");
     }
+}
+
+/// Closes a driver whose objects have all been dropped; some end on the reclaimer.
+pub(crate) fn close(driver: Driver) {
+    driver.reclaim().drain(Duration::from_secs(60)).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while !driver.is_unique() {
+        assert!(Instant::now() < until, "objects of the driver are still alive");
+        thread::yield_now();
+    }
+    assert_eq!(driver.close().unwrap(), Closed::Destroyed);
 }

@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "launches kernels")]
 
+use super::close;
 use cuhold_driver_sim::{Sim, SimOptions};
 use cuhold_handles::{Device, Driver, ErrorKind, Event, EventOptions, LaunchConfig, Stream};
 use cuhold_memory::{Buffer, ImportedPool, IpcChannel, Message, Pool, PoolOptions};
@@ -165,7 +166,7 @@ fn three_simulated_processes_share_a_buffer_as_real_ones_do() {
                         let device = Device::with_driver(&driver, 0).unwrap();
                         consume(&device, &mut channel, number);
                         drop(device);
-                        driver.close().unwrap();
+                        close(driver);
                         nothing_wrong(&sim);
                     })
                 })
@@ -365,7 +366,7 @@ fn two_simulated_processes_and_many_threads_find_every_import_mapped() {
                 let device = Device::with_driver(&driver, 0).unwrap();
                 export_for_stress(&device, &mut there);
                 drop(device);
-                driver.close().unwrap();
+                close(driver);
                 nothing_wrong(&exporting);
             });
             stress(t.device(), &mut here, 100);

@@ -6,7 +6,7 @@ use crate::raw;
 use cuhold_handles::Device;
 use cuhold_memory::{Buffer, Pool, PoolOptions};
 use cuhold_testkit::Run;
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::Arc};
 
 fn buffer(run: &Run<'_>, len: usize) -> Buffer<u32> {
     Buffer::uninit(run.stream(), len).unwrap()
@@ -19,11 +19,14 @@ fn reached(run: &Run<'_>, device: &Device) -> Buffer<u32> {
     Buffer::uninit_in(&pool, run.stream(), 10).unwrap()
 }
 
-/// One that is freed in its stream's order, and one that is waited for.
-fn two_ends(run: &Run<'_>) -> [Buffer<u32>; 2] {
-    let mut moved = buffer(run, 10);
-    moved.move_to(&run.device().legacy_stream()).unwrap();
-    [buffer(run, 10), moved]
+/// One that is freed in its stream's order, and one whose work is waited for before its owner is let go of; the memory of
+/// that one.
+fn two_ends(run: &Run<'_>) -> ([Buffer<u32>; 2], Buffer<u32>) {
+    let memory = buffer(run, 10);
+    // SAFETY: the caller keeps it as long.
+    let lent =
+        unsafe { Buffer::borrow_raw(run.stream(), memory.device_ptr(), 10, Some(Arc::new(()))) };
+    ([buffer(run, 10), lent.unwrap()], memory)
 }
 
 cuhold_testkit::enrol! {
@@ -38,7 +41,7 @@ cuhold_testkit::enrol! {
     }
 
     Buffer::close |run| {
-        let buffers = two_ends(run);
+        let (buffers, _memory) = two_ends(run);
         let closed = run.op(|| buffers.map(Buffer::close));
         for closed in closed {
             drop(run.keep_or(closed));
@@ -46,7 +49,7 @@ cuhold_testkit::enrol! {
     }
 
     Buffer::close_after |run| {
-        let ([one, two], other) = (two_ends(run), run.new_stream());
+        let (([one, two], _memory), other) = (two_ends(run), run.new_stream());
         let event = run.new_event();
         other.record(&event).unwrap();
         let closed = run.op(|| [one.close_after(&other), two.close_after(&event)]);
@@ -56,7 +59,7 @@ cuhold_testkit::enrol! {
     }
 
     Buffer::drop |run| {
-        let buffers = two_ends(run);
+        let (buffers, _memory) = two_ends(run);
         run.op(|| drop(buffers));
     }
 

@@ -27,6 +27,21 @@ fn with_peer(run: &Run<'_>) -> (Pool, Stream) {
     (pool, stream)
 }
 
+/// A pool that was the current one for a while.
+fn once_current(run: &Run<'_>) -> (Pool, CUmemoryPool) {
+    let pool = pool(run);
+    pool.make_current().unwrap();
+    Pool::default_of(run.device()).unwrap().make_current().unwrap();
+    let raw = pool.as_raw();
+    (pool, raw)
+}
+
+/// Ends a pool that is left for good.
+fn destroy(run: &Run<'_>, raw: CUmemoryPool) {
+    // SAFETY: nobody has memory of it.
+    run.finish(|| Ok(unsafe { run.driver().calls().cuMemPoolDestroy(raw) }?));
+}
+
 cuhold_testkit::enrol! {
     Pool::new |run| {
         run.create(|| {
@@ -56,8 +71,9 @@ cuhold_testkit::enrol! {
     }
 
     Pool::make_current |run| {
-        let of_device = pool(run);
-        let of_host = Pool::new(run.device(), PoolOptions::default().place(PoolPlace::Host)).unwrap();
+        // The drivers' own: others would be left for good.
+        let of_device = Pool::default_of(run.device()).unwrap();
+        let of_host = Pool::default_at(run.device(), PoolPlace::Host).unwrap();
         run.repeat(|| {
             of_device.make_current()?;
             of_host.make_current()
@@ -123,15 +139,20 @@ cuhold_testkit::enrol! {
 
     Pool::close |run| {
         let (pool, _stream) = with_peer(run);
-        // On a default stream, this is what its end waits for.
+        // What freed its memory is what its end waits for.
         drop(Buffer::<u32>::zeroed_in(&pool, run.stream(), 10).unwrap());
-        drop(run.keep_or(run.op(|| pool.close())));
+        let (was_current, raw) = once_current(run);
+        let closed = run.op(|| (pool.close(), was_current.close()));
+        drop((run.keep_or(closed.0), run.keep_or(closed.1)));
+        destroy(run, raw);
     }
 
     Pool::drop |run| {
         let (pool, _stream) = with_peer(run);
         drop(Buffer::<u32>::zeroed_in(&pool, run.stream(), 10).unwrap());
-        run.op(|| drop(pool));
+        let (was_current, raw) = once_current(run);
+        run.op(|| drop((pool, was_current)));
+        destroy(run, raw);
     }
 
     Pool::used_bytes |run| {

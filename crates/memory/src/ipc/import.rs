@@ -276,6 +276,7 @@ impl ImportedPool {
             unsafe { ordered::free(ptr, stream) }.note_undo(error, ptr)
         };
         let ptr = scope::neutral(driver, ask, undo)?;
+        self.keep_context(stream);
         let (pool, freeing) = (self.clone(), stream.clone());
         Ok((ptr, Mapping { ptr, pool, freeing, left: Mutex::default() }))
     }
@@ -292,7 +293,7 @@ fn explained(error: Error) -> Error {
 
 impl Mapping {
     /// Whoever ends on this stream has nothing to leave behind: the free comes later on it.
-    fn is_freed_on(&self, stream: &Stream) -> bool {
+    fn is_keep_context(&self, stream: &Stream) -> bool {
         same_stream(&self.freeing, stream)
     }
 
@@ -331,7 +332,7 @@ impl Mapping {
         {
             return self.not_freed(error);
         }
-        self.pool.freed_on(&self.freeing);
+        self.pool.keep_context(&self.freeing);
         // SAFETY: imported by this process and freed once: only the last import that leaves comes here. Its work and that
         // of all others is on the freeing stream, or waited for there.
         let outcome = unsafe { ordered::free(self.ptr, &self.freeing) };
@@ -435,7 +436,8 @@ unsafe impl MemoryResource for Imported {
     unsafe fn deallocate(&self, _: Block, home: &Stream) -> Result<()> {
         let mapping = self.mapping();
         mapping.pool.driver().check_callable()?;
-        let ordered = if mapping.is_freed_on(home) { Ok(()) } else { mapping.leave_order(home) };
+        let ordered =
+            if mapping.is_keep_context(home) { Ok(()) } else { mapping.leave_order(home) };
         let ordered = match ordered {
             Ok(()) => Ok(()),
             Err(error) if mapping.is_refused(&error) => return Err(error),

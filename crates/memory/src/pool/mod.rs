@@ -381,12 +381,12 @@ impl Pool {
         if own == other { Ok(()) } else { Err(other_device(own, other)) }
     }
 
-    /// Memory of it is freed on this stream.
+    /// Memory of it is, or may be, freed on this stream: its end waits for the work there.
     #[inline]
-    pub(crate) fn freed_on(&self, stream: &Stream) {
+    pub(crate) fn keep_context(&self, stream: &Stream) {
         if !self.is_borrowed() {
             let deps = self.0.deps();
-            users::freed_on(&deps.users, &deps.device, stream);
+            users::keep_context(&deps.users, &deps.device, stream);
         }
     }
 
@@ -521,7 +521,7 @@ unsafe impl MemoryResource for Pool {
         if let Err(error) = stream.driver().check_callable() {
             return Err(error.with_note(leaked));
         }
-        self.freed_on(stream);
+        self.keep_context(stream);
         // SAFETY: the caller's promise.
         let outcome = unsafe { ordered::free(block.ptr, stream) };
         let asked = outcome.operation.is_none_or(|failure| failure.call == Call::cuMemFreeAsync);

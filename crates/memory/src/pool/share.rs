@@ -377,10 +377,10 @@ impl ImportedPool {
         })
     }
 
-    /// Memory of it is freed on this stream: as for a pool of our own.
-    pub(crate) fn freed_on(&self, stream: &Stream) {
+    /// Memory of it is, or may be, freed on this stream: as for a pool of our own.
+    pub(crate) fn keep_context(&self, stream: &Stream) {
         let deps = self.0.deps();
-        users::freed_on(&deps.users, &deps.device, stream);
+        users::keep_context(&deps.users, &deps.device, stream);
     }
 
     pub(crate) fn raw(&self) -> CUmemoryPool {

@@ -8,9 +8,10 @@
 
 use cuhold_handles::{Device, Stream, Users, driver_sys::mutant};
 
-/// Memory of the device's pool is freed on this stream.
+/// Memory of the device's pool is, or may be, freed on this stream. Called where it is allocated, so that the free finds the
+/// context there and allocates nothing, and where it is freed, which may be on another stream.
 #[inline]
-pub(super) fn freed_on(users: &Users, device: &Device, stream: &Stream) {
+pub(super) fn keep_context(users: &Users, device: &Device, stream: &Stream) {
     let (own, freed_in) = (device.context(), stream.context());
     // What waits for a primary context waits for the streams of its device's green contexts as well (measured).
     let is_own = freed_in.is_view() && freed_in.device() == own.device();

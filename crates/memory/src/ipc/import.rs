@@ -293,7 +293,7 @@ fn explained(error: Error) -> Error {
 
 impl Mapping {
     /// Whoever ends on this stream has nothing to leave behind: the free comes later on it.
-    fn is_keep_context(&self, stream: &Stream) -> bool {
+    fn is_freed_on(&self, stream: &Stream) -> bool {
         same_stream(&self.freeing, stream)
     }
 
@@ -436,8 +436,7 @@ unsafe impl MemoryResource for Imported {
     unsafe fn deallocate(&self, _: Block, home: &Stream) -> Result<()> {
         let mapping = self.mapping();
         mapping.pool.driver().check_callable()?;
-        let ordered =
-            if mapping.is_keep_context(home) { Ok(()) } else { mapping.leave_order(home) };
+        let ordered = if mapping.is_freed_on(home) { Ok(()) } else { mapping.leave_order(home) };
         let ordered = match ordered {
             Ok(()) => Ok(()),
             Err(error) if mapping.is_refused(&error) => return Err(error),

@@ -39,6 +39,7 @@ mod peers;
 mod pending;
 #[cfg(test)]
 mod pool;
+#[cfg(test)]
 mod pool_end;
 #[cfg(test)]
 mod pool_place;

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "gives memory back to a pool by hand")]
 
 use crate::raw;
+use cuhold_driver_sys::ffi::CUmemoryPool;
 use cuhold_driver_sys::ffi::CUstream;
 use cuhold_handles::{Device, Error, Stream};
 use cuhold_memory::{Buffer, MemoryResource as _, Pool, PoolOptions, PoolPlace, Reuse};

@@ -25,7 +25,11 @@ pub(super) struct Spot {
 impl Spot {
     /// What the attributes answer where there is no one place.
     pub(super) const NONE: Self =
-        Self { kind: CUmemLocationType::CU_MEM_LOCATION_TYPE_INVALID, id: 0 };
+        Self { kind: CUmemLocationType::CU_MEM_LOCATION_TYPE_INVALID, id: CU_DEVICE_INVALID };
+
+    /// The host, as the attributes answer (measured).
+    pub(super) const HOST: Self =
+        Self { kind: CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, id: CU_DEVICE_CPU };
 
     /// As the attributes answer that know devices and the host alone.
     pub(super) fn device(self) -> c_int {
@@ -108,11 +112,15 @@ impl Advised {
         steps.all(|other| other == first).then_some(first)
     }
 
-    /// By whom all of some pages are accessed, as was advised.
-    pub(super) fn accessed_by(&self, pages: Range<u64>) -> BTreeSet<c_int> {
+    /// By whom all of some pages are accessed, as was advised: devices, then the host (measured).
+    pub(super) fn accessed_by(&self, pages: Range<u64>) -> Vec<c_int> {
         let mut steps = self.over(pages).map(|page| page.accessed_by);
         let first = steps.next().unwrap_or_default();
-        steps.fold(first, |all, one| &all & &one)
+        let all = steps.fold(first, |all, one| &all & &one);
+        let (host, mut devices): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|id| *id == CU_DEVICE_CPU);
+        devices.extend(host);
+        devices
     }
 }
 
@@ -153,8 +161,10 @@ mod tests {
         let mut advised = Advised::default();
         advised.change(0..4, |page| page.advise(advice, spot(0)));
         advised.change(2..6, |page| page.advise(advice, spot(1)));
-        assert_eq!(advised.accessed_by(0..2), [0].into());
-        assert_eq!(advised.accessed_by(2..4), [0, 1].into());
-        assert_eq!(advised.accessed_by(0..6), [].into());
+        assert_eq!(advised.accessed_by(0..2), [0]);
+        assert_eq!(advised.accessed_by(2..4), [0, 1]);
+        assert_eq!(advised.accessed_by(0..6), []);
+        advised.change(0..2, |page| page.advise(advice, Spot::HOST));
+        assert_eq!(advised.accessed_by(0..2), [0, CU_DEVICE_CPU]);
     }
 }

@@ -212,7 +212,8 @@ pub(crate) fn node_copy(turn: &mut Turn<'_>, c: &CUDA_MEMCPY3D) -> Result<Work, 
     if request.extent.is_empty() {
         return Err(CUresult::INVALID_VALUE);
     }
-    let asker = Asker { current_device: None, captured: true, by: turn.site };
+    let (current_device, working_device) = (None, None);
+    let asker = Asker { current_device, working_device, captured: true, by: turn.site };
     let copy = plan_for(turn, asker, request)?;
     Ok(Work::OnState(Arc::new(move |state| copy.run(state))))
 }

@@ -124,6 +124,8 @@ impl From<Misplaced> for Refusal {
 pub(super) struct Asker {
     /// The index of the current context's device, if a context is current and the call depends on it.
     pub(super) current_device: Option<usize>,
+    /// The index of the device that will do the work, where that is known.
+    pub(super) working_device: Option<usize>,
     /// The work becomes a node: memory of graphs may be named, and pageable memory is read when the graph runs.
     pub(super) captured: bool,
     pub(super) by: CallSite,
@@ -173,7 +175,9 @@ impl Memory {
             }
             Origin::Pool(pool) if self.is_of_host(pool) => match expect {
                 Expect::Device => false,
-                Expect::Filled => self.is_granted(side.address),
+                Expect::Filled => {
+                    asker.working_device.is_none_or(|d| self.is_granted_to(d, side.address))
+                }
                 Expect::Any => true,
             },
             Origin::Pool(_) => asker.current_device.is_none_or(|d| self.may_reach(d, side.address)),
@@ -197,16 +201,11 @@ impl Memory {
         self.pool(pool).is_some_and(is_of_host)
     }
 
-    /// Whether any device was given access to pool memory of the host.
-    fn is_granted(&self, address: u64) -> bool {
-        (0..self.devices.len()).any(|device| self.is_granted_to(device, address))
-    }
-
+    /// Whether a device was given access to pool memory.
     fn is_granted_to(&self, device: usize, address: u64) -> bool {
         let Some(found) = self.space.containing(address) else { return false };
         let Origin::Pool(pool) = found.origin else { return false };
-        let granted = self.pool(pool).map(|pool| pool.access(Location::Device(device)));
-        granted == Some(Access::ReadWrite)
+        self.pool(pool).is_some_and(|pool| pool.is_open_to(device))
     }
 
     /// Whether a device may reach pool memory: its own, or what it was given access to.

@@ -132,7 +132,8 @@ pub(crate) fn node_fill(
         _ => return Err(CUresult::INVALID_VALUE),
     };
     let shape = Shape { width: fill.width, height: fill.height, pitch: fill.pitch };
-    let asker = Asker { current_device: None, captured: true, by: turn.site };
+    let (current_device, working_device) = (None, None);
+    let asker = Asker { current_device, working_device, captured: true, by: turn.site };
     let planned = plan(turn, asker, fill.dst, value, shape)?;
     let planned = planned.ok_or(CUresult::INVALID_VALUE)?;
     Ok(Work::OnState(Arc::new(move |state| planned.run(state))))

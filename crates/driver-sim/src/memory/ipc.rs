@@ -42,7 +42,7 @@ impl Drop for Opened {
 }
 
 impl Memory {
-    /// The process is gone: what it has open it has no longer, and what it exports nobody can open any more.
+    /// The process is gone: what it has open it has no longer.
     pub(crate) fn end_process(&mut self) {
         self.opened.clear();
         for found in self.space.iter() {
@@ -50,7 +50,7 @@ impl Memory {
                 of.opens.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        self.exchange.withdraw_process(self.process);
+        self.exchange.end_process(self.process);
     }
 
     /// Exports the allocation at `base`; once more gives the same.
@@ -101,7 +101,13 @@ pub(crate) fn ipc_open(
     let number = number.ok_or(CUresult::INVALID_VALUE)?;
     let made = turn.site;
     let memory = &mut turn.state.memory;
-    let exported = memory.exchange.memory(number).ok_or(CUresult::INVALID_VALUE)?;
+    let Some(exported) = memory.exchange.memory(number) else {
+        // Measured of a process that has ended.
+        return match memory.exchange.has_ended(number.0) {
+            true => Err(CUresult::INVALID_HANDLE),
+            false => Err(CUresult::INVALID_VALUE),
+        };
+    };
     if exported.process == memory.process {
         return Err(CUresult::INVALID_CONTEXT);
     }

@@ -3,7 +3,7 @@
 use cuhold_driver_sys::CUresult;
 
 use super::{
-    pool::{Access, Location},
+    pool::Access,
     space::{Misplaced, Origin},
 };
 use crate::{
@@ -74,11 +74,7 @@ impl State {
                 self.memory.mapping_is_usable((address, 1), Some(access.device), needs)
             }
             Origin::Pool(pool) => {
-                let granted = self
-                    .memory
-                    .pool(pool)
-                    .map(|pool| pool.access(Location::Device(access.device)) == Access::ReadWrite);
-                granted == Some(true)
+                self.memory.pool(pool).is_some_and(|pool| pool.is_open_to(access.device))
             }
             _ if there => true,
             origin => {

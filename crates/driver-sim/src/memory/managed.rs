@@ -11,13 +11,15 @@ use cuhold_driver_sys::ffi::*;
 
 use super::{
     advice::{Spot, pages},
-    space::Place,
+    space::{Origin, Place},
 };
 use crate::{
     graph::NodeKind,
     queue::Work,
     world::{Answer, Turn},
 };
+
+type Type = CUmemLocationType;
 
 impl Turn<'_> {
     /// Where the managed allocation begins that a range lies in; refuses any other.
@@ -38,19 +40,49 @@ impl Turn<'_> {
         }
     }
 
-    /// A device that exists, or the host.
+    /// Where memory is sent: a device or a node that exists, or the host. The simulated machine has one node.
     pub(super) fn placed(&self, location: CUmemLocation) -> Result<Spot, CUresult> {
-        // SAFETY: each view of the union is a plain number, of which any bytes are one.
-        let spot = Spot { kind: location.type_, id: unsafe { location.__bindgen_anon_1.id } };
+        let spot = named(location)?;
         match spot.kind {
-            CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
-                self.state.device_index(spot.id).map(|_index| spot)
-            }
-            CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST
-            | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA
-            | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(spot),
-            _ => Err(CUresult::INVALID_VALUE),
+            Type::CU_MEM_LOCATION_TYPE_DEVICE => self.state.device_index(spot.id).map(|_| spot),
+            Type::CU_MEM_LOCATION_TYPE_HOST_NUMA if spot.id != 0 => Err(CUresult::INVALID_VALUE),
+            _ => Ok(spot),
         }
+    }
+
+    /// What advice is about: for some kinds any place will do; others take one that exists, and no node accesses (measured).
+    fn advised(&self, advice: CUmem_advise, location: CUmemLocation) -> Result<Spot, CUresult> {
+        let spot = named(location)?;
+        let is_node = matches!(
+            spot.kind,
+            Type::CU_MEM_LOCATION_TYPE_HOST_NUMA | Type::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT
+        );
+        match advice {
+            CUmem_advise::CU_MEM_ADVISE_SET_PREFERRED_LOCATION => {
+                let there = self.placed(location).map_err(|_absent| CUresult::INVALID_VALUE);
+                // A node is told as the host (measured).
+                there.map(|spot| if is_node { Spot::HOST } else { spot })
+            }
+            CUmem_advise::CU_MEM_ADVISE_SET_ACCESSED_BY
+            | CUmem_advise::CU_MEM_ADVISE_UNSET_ACCESSED_BY => match is_node {
+                true => Err(CUresult::INVALID_VALUE),
+                false => self.placed(location).map_err(|_absent| CUresult::INVALID_VALUE),
+            },
+            _ => Ok(Spot::NONE),
+        }
+    }
+}
+
+/// A place of a kind that there is.
+fn named(location: CUmemLocation) -> Result<Spot, CUresult> {
+    // SAFETY: each view of the union is a plain number, of which any bytes are one.
+    let spot = Spot { kind: location.type_, id: unsafe { location.__bindgen_anon_1.id } };
+    match spot.kind {
+        Type::CU_MEM_LOCATION_TYPE_HOST => Ok(Spot::HOST),
+        Type::CU_MEM_LOCATION_TYPE_DEVICE
+        | Type::CU_MEM_LOCATION_TYPE_HOST_NUMA
+        | Type::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(spot),
+        _ => Err(CUresult::INVALID_VALUE),
     }
 }
 
@@ -89,13 +121,12 @@ pub(crate) fn advise_v2(
         return Err(CUresult::INVALID_VALUE);
     }
     let base = turn.managed_range(address, count)?;
-    let names_a_place = matches!(
-        advice,
-        CUmem_advise::CU_MEM_ADVISE_SET_PREFERRED_LOCATION
-            | CUmem_advise::CU_MEM_ADVISE_SET_ACCESSED_BY
-            | CUmem_advise::CU_MEM_ADVISE_UNSET_ACCESSED_BY
-    );
-    let spot = if names_a_place { turn.placed(location)? } else { Spot::NONE };
+    let spot = turn.advised(advice, location)?;
+    let found = turn.state.memory.space.at(base);
+    if found.is_some_and(|found| matches!(found.origin, Origin::Pool(_))) {
+        // Measured.
+        return Err(CUresult::NOT_SUPPORTED);
+    }
     if let Some(found) = turn.state.memory.space.at_mut(base) {
         found.advised.change(pages(address - base, count as u64), |page| page.advise(advice, spot));
     }

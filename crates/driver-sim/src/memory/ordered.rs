@@ -12,7 +12,7 @@ use std::sync::Arc;
 use cuhold_driver_sys::ffi::*;
 
 use super::{
-    pool::{Location, Pool},
+    pool::{Kind, Location, Pool},
     pool_end::Freed,
     space::{Origin, Request},
 };
@@ -68,16 +68,22 @@ fn allocate(
         return Ok(());
     }
     let found = turn.state.memory.pool(pool).filter(|pool| pool.imported.is_none());
-    let location = found.ok_or(CUresult::INVALID_VALUE)?.location;
+    let found = found.ok_or(CUresult::INVALID_VALUE)?;
+    let (location, kind) = (found.location, found.kind);
     let device = match location {
         Location::Device(device) => device,
         Location::Host | Location::HostNuma(_) | Location::Anywhere => turn.device_of(target)?,
     };
     let (size_bytes, made) = (size as u64, turn.site);
     if let Some(capture) = capturing {
+        // A graph's memory is a device's (measured).
+        match (kind, location) {
+            (Kind::Managed, _) => return Err(CUresult::INVALID_VALUE),
+            (Kind::Pinned, Location::Device(_)) => {}
+            (Kind::Pinned, _) => return Err(CUresult::NOT_SUPPORTED),
+        }
         let graph = turn.graph_of_capture(capture)?;
-        let on_host = !matches!(location, Location::Device(_));
-        let place = (device, on_host);
+        let place = (device, false);
         let address = turn.state.memory.add_graph_memory(graph, size_bytes, place, made)?;
         turn.capture_memory(target, NodeKind::MemAlloc, Deed::Alloc(address), address)?;
         out.write(address);

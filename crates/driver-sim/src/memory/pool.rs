@@ -94,6 +94,8 @@ pub(crate) struct Pool {
     freed_in: BTreeMap<StreamKey, u64>,
     /// Allocations whose free wasn't executed.
     outstanding: u64,
+    /// Of those: whose free was enqueued.
+    freed: u64,
     access: BTreeMap<Location, Access>,
     /// The calls that took devices' access away.
     taken: BTreeMap<Location, CallSite>,
@@ -109,11 +111,21 @@ pub(crate) enum Value {
 }
 
 impl Pool {
+    /// A pool of page-locked memory.
     pub(crate) fn new(location: Location, size_max_bytes: u64) -> Self {
+        Self::of(location, Kind::Pinned, size_max_bytes)
+    }
+
+    /// A pool of either kind. Managed memory tells at first of nobody's access, not even its own place's (measured).
+    pub(crate) fn of(location: Location, kind: Kind, size_max_bytes: u64) -> Self {
+        let access = match kind {
+            Kind::Pinned => BTreeMap::from([(location, Access::ReadWrite)]),
+            Kind::Managed => BTreeMap::new(),
+        };
         Self {
             location,
             size_max_bytes,
-            kind: Kind::Pinned,
+            kind,
             is_default: false,
             is_shareable: false,
             is_exported: false,
@@ -126,7 +138,8 @@ impl Pool {
             occupied: 0,
             freed_in: BTreeMap::new(),
             outstanding: 0,
-            access: BTreeMap::from([(location, Access::ReadWrite)]),
+            freed: 0,
+            access,
             taken: BTreeMap::new(),
             held_frees: HeldFrees::default(),
         }
@@ -140,6 +153,11 @@ impl Pool {
     /// Whether every allocation was freed and every free executed.
     pub(crate) const fn is_unused(&self) -> bool {
         self.outstanding == 0
+    }
+
+    /// Whether every allocation was freed, though a free may not have been executed.
+    pub(crate) const fn is_freed(&self) -> bool {
+        self.outstanding == self.freed
     }
 
     /// Whether more is reserved than is handed out.
@@ -186,6 +204,7 @@ impl Pool {
     /// A free was enqueued on `stream`.
     pub(crate) fn enqueue_free(&mut self, size_bytes: u64, stream: StreamKey) {
         self.used.set(self.used.current.saturating_sub(size_bytes));
+        self.freed += 1;
         *self.freed_in.entry(stream).or_insert(0) += granules(size_bytes);
     }
 
@@ -195,6 +214,7 @@ impl Pool {
         self.take_own(stream, own);
         self.occupied = self.occupied.saturating_sub(own);
         self.outstanding = self.outstanding.saturating_sub(1);
+        self.freed = self.freed.saturating_sub(1);
     }
 
     fn take_own(&mut self, stream: StreamKey, bytes: u64) {
@@ -231,11 +251,15 @@ impl Pool {
         self.is_managed() || !matches!(self.location, Location::Device(_))
     }
 
-    /// What may be done with the pool's memory from a place. Managed memory goes to whoever uses it, and the host's is one
-    /// for all of its nodes.
+    /// Whether a device reaches the pool's memory. Managed memory goes to whoever uses it, whatever the pool tells (measured).
+    pub(crate) fn is_open_to(&self, device: usize) -> bool {
+        self.is_managed() || self.access(Location::Device(device)) == Access::ReadWrite
+    }
+
+    /// What a pool tells that may be done with its memory from a place. The host's memory is one for all of its nodes.
     pub(crate) fn access(&self, location: Location) -> Access {
         let is_host = |place| matches!(place, Location::Host | Location::HostNuma(_));
-        if self.is_managed() || (is_host(location) && is_host(self.location)) {
+        if !self.is_managed() && is_host(location) && is_host(self.location) {
             return Access::ReadWrite;
         }
         self.access.get(&location).copied().unwrap_or(Access::None)
@@ -267,7 +291,8 @@ impl Pool {
         }
     }
 
-    /// Grants and takes access, all of the list or nothing.
+    /// Grants and takes access, all of the list or nothing. A pool on the host, and any of managed memory, takes places on
+    /// the host as well; of managed memory any access may be taken away (measured).
     ///
     /// # Errors
     /// `INVALID_DEVICE` for a location that isn't one of `devices` devices, and for taking the owner's access away;
@@ -279,10 +304,15 @@ impl Pool {
     ) -> Result<(), CUresult> {
         for (location, access) in list {
             let exists = *location == self.location
-                || matches!(location, Location::Device(device) if *device < devices);
+                || match location {
+                    Location::Device(device) => *device < devices,
+                    Location::Host | Location::HostNuma(0) => self.is_on_host(),
+                    Location::HostNuma(_) | Location::Anywhere => false,
+                };
+            let is_owner = *location == self.location && !self.is_managed();
             match access {
                 _ if !exists => return Err(CUresult::INVALID_DEVICE),
-                Access::None if *location == self.location => return Err(CUresult::INVALID_DEVICE),
+                Access::None if is_owner => return Err(CUresult::INVALID_DEVICE),
                 Access::Read => return Err(CUresult::NOT_SUPPORTED),
                 Access::None | Access::ReadWrite => {}
             }

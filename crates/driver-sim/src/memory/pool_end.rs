@@ -61,9 +61,9 @@ impl Danger {
 }
 
 impl Memory {
-    /// The pool, if it is one that the program made.
-    fn made_pool(&mut self, key: Key<Pool>) -> Option<&mut Pool> {
-        self.pool_mut(key).filter(|pool| !pool.is_default && pool.imported.is_none())
+    /// The pool, if it is one that may end.
+    fn mortal_pool(&mut self, key: Key<Pool>) -> Option<&mut Pool> {
+        self.pool_mut(key).filter(|pool| !pool.is_default)
     }
 }
 
@@ -71,7 +71,7 @@ impl State {
     /// The free of a pool's memory stands at `at`. Where the pool was destroyed before, its stream is dangerous from now on.
     pub(super) fn freed_on(&mut self, pool: Key<Pool>, at: Point, freed: Freed) {
         let is_over = self.memory.pools.get(pool).is_none();
-        let Some(found) = self.memory.made_pool(pool) else { return };
+        let Some(found) = self.memory.mortal_pool(pool) else { return };
         if !self.queues.is_held_up(at) {
             return;
         }
@@ -87,9 +87,15 @@ impl State {
         held.push((at, freed));
     }
 
+    /// Whether a free of the pool's memory isn't done because of work in front of it.
+    pub(super) fn has_held_frees(&mut self, key: Key<Pool>) -> bool {
+        let Some(pool) = self.memory.mortal_pool(key) else { return false };
+        pool.held_frees.0.iter().any(|(at, _)| self.queues.is_held_up(*at))
+    }
+
     /// A pool is destroyed: each stream is dangerous from now on that has a free of its memory before it.
     pub(super) fn pool_ends(&mut self, key: Key<Pool>, by: CallSite) {
-        let Some(pool) = self.memory.made_pool(key) else { return };
+        let Some(pool) = self.memory.mortal_pool(key) else { return };
         for (at, Freed { calls: [made, freed], .. }) in std::mem::take(&mut pool.held_frees.0) {
             if self.queues.is_held_up(at) {
                 let object = (ObjectKind::Pool, key.raw() as u64);

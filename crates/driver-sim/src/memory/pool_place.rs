@@ -64,6 +64,11 @@ fn asked(
 ) -> Result<Asked, CUresult> {
     let location = location.read().ok_or(CUresult::INVALID_VALUE)?;
     let kind = kind_of(kind)?;
+    let is_nowhere = location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_NONE;
+    if !is_nowhere && location_of(location).is_none() {
+        // Measured; a pool can't be made there by another status.
+        return Err(CUresult::NOT_SUPPORTED);
+    }
     match (place_of(turn, location, kind)?, kind) {
         (Location::Device(device), Kind::Pinned) => {
             c_int::try_from(device).map(Asked::Device).map_err(|_overflow| CUresult::INVALID_VALUE)
@@ -77,8 +82,8 @@ fn pools_of(turn: &mut Turn<'_>, place: Place) -> Result<PlacePools, CUresult> {
     if let Some(pools) = turn.state.memory.places.get(&place) {
         return Ok(*pools);
     }
-    let mut pool = Pool::new(place.0, 0);
-    (pool.is_default, pool.kind) = (true, place.1);
+    let mut pool = Pool::of(place.0, place.1, 0);
+    pool.is_default = true;
     let made = turn.site;
     let default = turn.state.memory.add_pool(pool, made)?;
     let pools = PlacePools { default, current: default };

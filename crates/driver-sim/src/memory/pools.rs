@@ -70,9 +70,8 @@ pub(crate) fn pool_create(
     turn.check_capture()?;
     let (location, kind) = check_properties(turn, &properties)?;
     let made = turn.site;
-    let mut pool = Pool::new(location, properties.maxSize as u64);
+    let mut pool = Pool::of(location, kind, properties.maxSize as u64);
     pool.is_shareable = properties.handleTypes.0 & 1 != 0;
-    pool.kind = kind;
     let key = turn.state.memory.add_pool(pool, made)?;
     out.write(CUmemoryPool::from_addr(key.raw()));
     Ok(())
@@ -86,10 +85,11 @@ pub(crate) fn pool_destroy(turn: &mut Turn<'_>, pool: CUmemoryPool) -> Answer {
     if found.is_default {
         return Err(CUresult::INVALID_VALUE);
     }
-    if found.imported.is_some() && found.is_on_host() && !found.is_unused() {
-        // Of the host's memory (measured); of a device's it ends, and its memory stays.
+    if found.imported.is_some() && (!found.is_freed() || turn.state.has_held_frees(key)) {
+        // It stays, and so does its memory (measured).
         return Err(CUresult::INVALID_VALUE);
     }
+    let found = turn.pool_data(key)?;
     if found.imports > 0 {
         found.imports -= 1;
         return Ok(());
@@ -174,7 +174,9 @@ pub(crate) fn pool_set_access(
     }
     // SAFETY: *pointers*: the caller's array has as many entries as it says.
     let list = unsafe { list.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
-    let devices = match turn.state.options.peer_access {
+    let is_on_host = turn.pool_data(key)?.is_on_host();
+    // The memory of the host is near to all devices.
+    let devices = match turn.state.options.peer_access || is_on_host {
         true => turn.state.devices.len(),
         false => 0,
     };

@@ -5,7 +5,7 @@
 //! into it is never read.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -125,6 +125,8 @@ struct Machine {
     events: BTreeMap<Number, Arc<SharedEvent>>,
     /// Physical memory that was named on the fabric: it ends without regard to that.
     fabric: Vec<Weak<PhysicalData>>,
+    /// The processes that have ended.
+    ended: BTreeSet<u64>,
 }
 
 /// The process that exported something, and the number that it has there.
@@ -195,11 +197,17 @@ impl Exchange {
         self.0.lock().memory.remove(&number);
     }
 
-    /// Nothing of this process can be opened any more.
-    pub(crate) fn withdraw_process(&self, process: u64) {
+    /// The process has ended. Memory of its contexts can't be opened any more; that of its pools can, as long as the pool
+    /// can be imported, and so can its events (measured).
+    pub(crate) fn end_process(&self, process: u64) {
         let mut machine = self.0.lock();
-        machine.memory.retain(|(of, _), _| *of != process);
-        machine.events.retain(|(of, _), _| *of != process);
+        machine.memory.retain(|(of, _), memory| *of != process || memory.pool.is_some());
+        machine.ended.insert(process);
+    }
+
+    /// Whether the process has ended.
+    pub(crate) fn has_ended(&self, process: u64) -> bool {
+        self.0.lock().ended.contains(&process)
     }
 
     pub(crate) fn export_event(&self, number: Number, event: Arc<SharedEvent>) {

@@ -59,7 +59,9 @@ impl Turn<'_> {
     /// Who asks for work on a stream.
     pub(super) fn asker(&mut self, target: Target) -> Asker {
         let current_device = self.current_device();
-        Asker { current_device, captured: self.is_capturing(target), by: self.site }
+        let working_device = self.device_of(target).ok();
+        let captured = self.is_capturing(target);
+        Asker { current_device, working_device, captured, by: self.site }
     }
 
     /// `INVALID_VALUE`, and a violation where memory was misused.

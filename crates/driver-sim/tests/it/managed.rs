@@ -33,11 +33,36 @@ fn advice_is_taken_for_managed_memory_alone() {
     assert_eq!(advise(managed, BYTES, 99, 0), BAD);
     assert_eq!(advise(managed, 0, 1, 0), BAD);
     assert!(sim.violations().is_empty());
-    assert_eq!(advise(managed, BYTES, 3, 9), Err(CUresult::INVALID_DEVICE));
+    assert_eq!(advise(managed, BYTES, 3, 9), BAD);
+    advise(managed, BYTES, 1, 9).unwrap();
     call!(sim, cuMemAdvise(managed, BYTES, CUmem_advise(3), CU_DEVICE_CPU)).unwrap();
     assert_eq!(call!(sim, cuMemAdvise(owned, BYTES, CUmem_advise(3), 0)), BAD);
     call!(sim, cuCtxSetCurrent(CUcontext::NULL)).unwrap();
     assert_eq!(advise(managed, BYTES, 1, 0), Err(CUresult::INVALID_CONTEXT));
+}
+
+#[test]
+fn advice_names_a_place_and_which_ones_do_depends_on_its_kind() {
+    use CUmemLocationType as Type;
+    let (sim, _) = sim_with_context();
+    let managed: CUdeviceptr = get!(sim, cuMemAllocManaged(out, BYTES, 1)).unwrap();
+    let places = [
+        (HERE, 9),
+        (Type::CU_MEM_LOCATION_TYPE_HOST_NUMA, 0),
+        (Type::CU_MEM_LOCATION_TYPE_HOST_NUMA, 9),
+        (Type::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0),
+        (Type(77), 0),
+    ];
+    let taken = |advice| {
+        places.map(|(kind, id)| {
+            let location = location(kind, id);
+            call!(sim, cuMemAdvise_v2(managed, BYTES, CUmem_advise(advice), location)).is_ok()
+        })
+    };
+    assert_eq!([1, 2, 4].map(taken), [[true, true, true, true, false]; 3]);
+    assert_eq!(taken(3), [false, true, false, true, false]);
+    assert_eq!([5, 6].map(taken), [[false; 5]; 2]);
+    assert!(sim.violations().is_empty());
 }
 
 #[test]
@@ -135,8 +160,8 @@ fn a_range_s_answers_have_their_size_and_are_written_all_or_none() {
         let asked = call!(sim, cuMemRangeGetAttributes(to, sizes, of, 2, managed, BYTES));
         (asked, one, all)
     };
-    assert_eq!(asks([1, 3], [4, 12]), (Ok(()), [0], [-1, 0, CU_DEVICE_INVALID]));
-    assert_eq!(asks([1, 3], [4, 4]), (Ok(()), [0], [-1, 9, 9]));
+    assert_eq!(asks([1, 3], [4, 12]), (Ok(()), [0], [0, CU_DEVICE_CPU, CU_DEVICE_INVALID]));
+    assert_eq!(asks([1, 3], [4, 4]), (Ok(()), [0], [0, 9, 9]));
     assert_eq!(asks([1, 3], [4, 6]), (BAD, [9], [9; 3]));
     assert_eq!(asks([1, 99], [4, 4]), (BAD, [9], [9; 3]));
     assert_eq!(ask(&sim, 0, managed, BYTES), Err(CUresult::INVALID_VALUE));

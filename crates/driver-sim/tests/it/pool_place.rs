@@ -8,7 +8,9 @@ use cuhold_driver_sim::{
     },
 };
 
-use crate::ask::{Asked, assert_clean, call, get, kinds, sim_with, sim_with_context, stream};
+use crate::ask::{
+    Asked, assert_clean, call, get, kinds, primary, sim_with, sim_with_context, stream,
+};
 
 const PINNED: Kind = Kind::CU_MEM_ALLOCATION_TYPE_PINNED;
 const MANAGED: Kind = Kind::CU_MEM_ALLOCATION_TYPE_MANAGED;
@@ -103,7 +105,6 @@ fn a_place_that_is_none_has_no_pool() {
         (device(1), PINNED),
         (device(1), MANAGED),
         (location(Type::CU_MEM_LOCATION_TYPE_HOST_NUMA, 9), PINNED),
-        (location(Type::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0), PINNED),
         (nowhere(), PINNED),
         (device(0), Kind(0)),
         (device(0), Kind(77)),
@@ -111,6 +112,12 @@ fn a_place_that_is_none_has_no_pool() {
         assert_eq!(default_pool(&sim, place, kind), Err(CUresult::INVALID_VALUE));
         assert_eq!(current_pool(&sim, place, kind), Err(CUresult::INVALID_VALUE));
         assert_eq!(make(&sim, place, kind), Err(CUresult::INVALID_VALUE));
+    }
+    for type_ in [Type::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, Type(77)] {
+        let place = location(type_, 0);
+        assert_eq!(default_pool(&sim, place, PINNED), Err(CUresult::NOT_SUPPORTED));
+        assert_eq!(current_pool(&sim, place, PINNED), Err(CUresult::NOT_SUPPORTED));
+        assert_eq!(make(&sim, place, PINNED), Err(CUresult::INVALID_VALUE));
     }
 }
 
@@ -154,20 +161,21 @@ fn managed_memory_s_pools_take_no_limit_and_are_not_shared() {
 }
 
 #[test]
-fn managed_memory_of_a_pool_is_advised_and_reached_by_host_and_device() {
+fn managed_memory_of_a_pool_takes_no_advice_and_is_reached_by_host_and_device() {
     let (sim, _) = sim_with_context();
     let s = stream(&sim, 1);
     let pool = make(&sim, nowhere(), MANAGED).unwrap();
     let memory = allocate(&sim, pool, s);
     let advice = CUmem_advise::CU_MEM_ADVISE_SET_READ_MOSTLY;
-    call!(sim, cuMemAdvise_v2(memory, 64, advice, device(0))).unwrap();
+    let advised = call!(sim, cuMemAdvise_v2(memory, 64, advice, device(0)));
+    assert_eq!(advised, Err(CUresult::NOT_SUPPORTED));
     call!(sim, cuMemPrefetchAsync_v2(memory, 64, device(0), 0, s)).unwrap();
     call!(sim, cuMemsetD8Async(memory, 9, 64, s)).unwrap();
     call!(sim, cuStreamSynchronize(s)).unwrap();
     let on_host: *const [u8; 4] = core::ptr::with_exposed_provenance(memory.try_into().unwrap());
     // SAFETY: 4 bytes of managed memory, and the fill was waited for.
     assert_eq!(unsafe { on_host.read() }, [9; 4]);
-    assert_eq!([device(0), host()].map(|place| access(&sim, pool, place)), [3, 3]);
+    assert_eq!([device(0), host()].map(|place| access(&sim, pool, place)), [0, 0], "it tells none");
     call!(sim, cuMemFreeAsync(memory, s)).unwrap();
     call!(sim, cuMemPoolDestroy(pool)).unwrap();
     assert_clean(&sim);
@@ -215,4 +223,61 @@ fn a_kernel_reaches_the_host_s_pool_with_access_alone() {
     grant(&sim, pool, device(0), 0).unwrap();
     assert_eq!(launch(), Err(CUresult::ILLEGAL_ADDRESS));
     assert_eq!(kinds(&sim.take_violations()), [ViolationKind::NoAccess]);
+}
+
+#[test]
+fn a_pool_of_the_host_or_of_managed_memory_takes_access_of_host_and_devices_alike() {
+    let (sim, _) = sim_with_context();
+    let places = [device(0), host(), numa()];
+    for (place, kind) in [
+        (host(), PINNED),
+        (numa(), PINNED),
+        (device(0), MANAGED),
+        (host(), MANAGED),
+        (numa(), MANAGED),
+        (nowhere(), MANAGED),
+    ] {
+        let pool = make(&sim, place, kind).unwrap();
+        for place in places {
+            grant(&sim, pool, place, 3).unwrap();
+        }
+        assert_eq!(places.map(|place| access(&sim, pool, place)), [3, 3, 3]);
+        grant(&sim, pool, device(0), 0).unwrap();
+        assert_eq!(places.map(|place| access(&sim, pool, place)), [0, 3, 3]);
+    }
+    let pool = make(&sim, device(0), PINNED).unwrap();
+    assert_eq!(grant(&sim, pool, host(), 3), Err(CUresult::INVALID_DEVICE));
+}
+
+#[test]
+fn a_fill_of_the_host_s_pool_is_for_the_device_of_its_stream() {
+    let sim = sim_with(SimOptions::with_devices(2));
+    let streams = [0, 1].map(|index| {
+        let context = primary(&sim, index);
+        call!(sim, cuCtxSetCurrent(context)).unwrap();
+        stream(&sim, 1)
+    });
+    let pool = make(&sim, host(), PINNED).unwrap();
+    let memory = allocate(&sim, pool, streams[0]);
+    grant(&sim, pool, device(1), 3).unwrap();
+    let fill = |stream| call!(sim, cuMemsetD8Async(memory, 0, 64, stream));
+    assert_eq!(streams.map(fill), [Err(CUresult::INVALID_VALUE), Ok(())]);
+    assert_clean(&sim);
+}
+
+#[test]
+fn a_captured_stream_takes_no_memory_of_the_host_and_no_managed_memory() {
+    let (sim, _) = sim_with_context();
+    let s = stream(&sim, 1);
+    let pools =
+        [make(&sim, host(), PINNED), make(&sim, numa(), PINNED), make(&sim, nowhere(), MANAGED)];
+    call!(sim, cuStreamBeginCapture_v2(s, CUstreamCaptureMode(2))).unwrap();
+    let taken = pools.map(|pool| -> Asked<CUdeviceptr> {
+        get!(sim, cuMemAllocFromPoolAsync(out, 64, pool.unwrap(), s))
+    });
+    let (not, bad) = (Err(CUresult::NOT_SUPPORTED), Err(CUresult::INVALID_VALUE));
+    assert_eq!(taken, [not, not, bad]);
+    let graph: CUgraph = get!(sim, cuStreamEndCapture(s, out)).unwrap();
+    assert!(!graph.is_null(), "the capture went on");
+    assert_clean(&sim);
 }

@@ -186,6 +186,27 @@ fn the_host_s_memory_is_imported_at_an_address_of_its_own_and_once() {
 }
 
 #[test]
+fn an_imported_pool_ends_once_its_memory_is_freed_and_nothing_is_in_front_of_the_free() {
+    let (here, there) = two();
+    let pool = on_device(&here);
+    let data = exported_with(&here, pool);
+    let imported = import(&there, &export(&here, pool)).unwrap();
+    let [busy, idle] = [(); 2].map(|()| stream(&there, 1));
+    let theirs = import_memory(&there, imported, data).unwrap();
+    assert_eq!(call!(there, cuMemPoolDestroy(imported)), Err(CUresult::INVALID_VALUE));
+    call!(there, cuMemsetD8Async(theirs, 1, 64, busy)).unwrap();
+    call!(there, cuMemFreeAsync(theirs, busy)).unwrap();
+    assert_eq!(call!(there, cuMemPoolDestroy(imported)), Err(CUresult::INVALID_VALUE));
+    call!(there, cuStreamSynchronize(busy)).unwrap();
+    let theirs = import_memory(&there, imported, data).unwrap();
+    call!(there, cuMemFreeAsync(theirs, idle)).unwrap();
+    call!(there, cuMemPoolDestroy(imported)).unwrap();
+    call!(there, cuStreamSynchronize(idle)).unwrap();
+    assert_clean(&there);
+    assert_eq!(there.dangers(), []);
+}
+
+#[test]
 fn the_first_free_of_an_import_takes_it_from_work_that_another_stream_still_does_on_it() {
     let (here, there) = two();
     let pool = on_device(&here);
@@ -234,7 +255,7 @@ fn an_exporter_that_frees_what_is_imported_frees_early_and_one_whose_importer_en
 }
 
 #[test]
-fn what_a_process_exported_can_t_be_imported_after_its_end_and_what_was_imported_stays() {
+fn what_a_process_exported_stays_after_its_end_where_it_is_imported_and_can_be_imported() {
     let (here, there) = two();
     let pool = on_device(&here);
     let s = stream(&here, 1);
@@ -252,7 +273,9 @@ fn what_a_process_exported_can_t_be_imported_after_its_end_and_what_was_imported
     call!(there, cuMemcpyDtoH_v2((&raw mut word).cast(), theirs, 4)).unwrap();
     assert_eq!(word, 0x0505_0505, "what was queued never ran");
     call!(there, cuMemFree_v2(theirs)).unwrap();
-    assert_eq!(import_memory(&there, imported, data), Err(CUresult::INVALID_VALUE));
+    let again = import_memory(&there, imported, data).unwrap();
+    assert_eq!(call!(there, cuMemPoolDestroy(imported)), Err(CUresult::INVALID_VALUE));
+    call!(there, cuMemFree_v2(again)).unwrap();
     call!(there, cuMemPoolDestroy(imported)).unwrap();
     assert_eq!(there.live(ObjectKind::Pool), 0);
     assert_clean(&there);

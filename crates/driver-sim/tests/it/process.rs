@@ -311,3 +311,18 @@ pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>>
         _ => return None,
     })
 }
+
+#[test]
+fn of_a_process_that_has_ended_memory_isn_t_opened_and_an_event_is() {
+    let (here, there) = two();
+    let memory: CUipcMemHandle = get!(here, cuIpcGetMemHandle(out, memory(&here))).unwrap();
+    let event: CUevent = get!(here, cuEventCreate(out, SHARED)).unwrap();
+    let event: CUipcEventHandle = get!(here, cuIpcGetEventHandle(out, event)).unwrap();
+    here.end_process();
+    let opened = get!(there, cuIpcOpenMemHandle_v2(out, memory, LAZY)).map(|_: u64| ());
+    assert_eq!(opened, Err(CUresult::INVALID_HANDLE));
+    let opened: CUevent = get!(there, cuIpcOpenEventHandle(out, event)).unwrap();
+    call!(there, cuEventSynchronize(opened)).unwrap();
+    call!(there, cuEventDestroy_v2(opened)).unwrap();
+    assert_clean(&there);
+}

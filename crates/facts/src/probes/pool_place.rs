@@ -161,6 +161,70 @@ pub(super) const PROBES: &[Probe] = &[
         ask!(c.cuMemPoolDestroy(pool), "destroy");
         Ok(())
     }),
+    Probe::case(Call::cuMemPoolDestroy, "a pool of managed memory is destroyed unused", |c| {
+        c.current()?;
+        let (pool, stream) = (managed_pool(c)?, c.stream()?);
+        ask!(c.cuMemPoolDestroy(pool));
+        goes_on(c, stream)
+    }),
+    Probe::case(
+        Call::cuMemPoolDestroy,
+        "a pool of managed memory is destroyed when what it gave is freed",
+        |c| {
+            c.current()?;
+            let (pool, stream) = (managed_pool(c)?, c.stream()?);
+            let memory = c.pool_memory(1000, pool, stream)?;
+            ask!(c.cuMemFreeAsync(memory, stream), "free");
+            ask!(c.cuStreamSynchronize(stream), "synchronize");
+            ask!(c.cuMemPoolDestroy(pool));
+            goes_on(c, stream)
+        },
+    ),
+    Probe::case(
+        Call::cuMemPoolDestroy,
+        "a pool of managed memory is destroyed when what a device had filled is freed",
+        |c| {
+            c.current()?;
+            let (pool, stream) = (managed_pool(c)?, c.stream()?);
+            let memory = c.pool_memory(1000, pool, stream)?;
+            ask!(c.cuMemsetD8Async(memory, 7, 1000, stream), "fill");
+            ask!(c.cuStreamSynchronize(stream), "synchronize");
+            ask!(c.cuMemFreeAsync(memory, stream), "free");
+            ask!(c.cuStreamSynchronize(stream), "synchronize");
+            ask!(c.cuMemPoolDestroy(pool));
+            goes_on(c, stream)
+        },
+    ),
+    Probe::case(
+        Call::cuMemFreeAsync,
+        "managed memory of a pool that a device had filled is freed, and the pool stays",
+        |c| {
+            c.current()?;
+            let (pool, stream) = (managed_pool(c)?, c.stream()?);
+            let memory = c.pool_memory(1000, pool, stream)?;
+            ask!(c.cuMemsetD8Async(memory, 7, 1000, stream), "fill");
+            ask!(c.cuMemFreeAsync(memory, stream));
+            ask!(c.cuStreamSynchronize(stream), "synchronize");
+            goes_on(c, stream)
+        },
+    ),
+    Probe::case(
+        Call::cuMemPoolSetAccess,
+        "a pool of managed memory that a device has access to is destroyed",
+        |c| {
+            c.current()?;
+            let (pool, stream) = (managed_pool(c)?, c.stream()?);
+            let flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+            let entry = CUmemAccessDesc { location: location(c.device()?), flags };
+            ask!(c.cuMemPoolSetAccess(pool, &raw const entry, 1));
+            let memory = c.pool_memory(1000, pool, stream)?;
+            ask!(c.cuMemsetD8Async(memory, 7, 1000, stream), "fill");
+            ask!(c.cuMemFreeAsync(memory, stream), "free");
+            ask!(c.cuStreamSynchronize(stream), "synchronize");
+            ask!(c.cuMemPoolDestroy(pool), "destroy");
+            goes_on(c, stream)
+        },
+    ),
     Probe::case(Call::cuMemPoolCreate, "many pools of the host's memory have no limit", |c| {
         let mut made = 0;
         while made < MANY {
@@ -181,6 +245,26 @@ fn at(kind: Location, id: c_int) -> CUmemLocation {
 
 fn props(c: &Ctx, kind: CUmemAllocationType, place: Location, id: c_int) -> Made<CUmemPoolProps> {
     Ok(CUmemPoolProps { allocType: kind, location: at(place, id), ..c.pool_props()? })
+}
+
+/// A pool of managed memory that no place is preferred for.
+fn managed_pool(c: &Ctx) -> Made<CUmemoryPool> {
+    let props = props(c, MANAGED, Location::CU_MEM_LOCATION_TYPE_NONE, 0)?;
+    let mut pool = CUmemoryPool::NULL;
+    must!(c.cuMemPoolCreate(&raw mut pool, &raw const props));
+    Ok(pool)
+}
+
+/// The driver is alive for a while: what it does beside its calls has time to fail.
+fn goes_on(c: &mut Ctx, stream: CUstream) -> Made<()> {
+    for _ in 0..100 {
+        let memory = c.memory(1 << 16)?;
+        must!(c.cuMemsetD8Async(memory, 0, 1 << 16, stream));
+        must!(c.cuStreamSynchronize(stream));
+        must!(c.cuMemFree_v2(memory));
+    }
+    ask!(c.cuCtxSynchronize(), "goes_on");
+    Ok(())
 }
 
 fn host_pool(c: &Ctx) -> Made<CUmemoryPool> {

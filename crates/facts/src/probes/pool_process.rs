@@ -79,6 +79,54 @@ pub(super) const PROBES: &[Probe] = &[
         },
     ),
     Probe::case(
+        Call::cuMemPoolDestroy,
+        "an imported pool is destroyed behind a free that isn't done yet",
+        |c| {
+            let (stream, pool, data) = another_s(c, Export::Pool)?;
+            let memory = import(c, "import", pool, data);
+            let gate = c.busy(stream)?;
+            ask!(c.cuMemFreeAsync(memory, stream), "free");
+            ask!(c.cuMemPoolDestroy(pool));
+            gate.open();
+            ask!(c.cuStreamSynchronize(stream), "synchronize");
+            ask!(c.cuMemPoolDestroy(pool), "again");
+            Ok(())
+        },
+    ),
+    Probe::case(
+        Call::cuMemPoolDestroy,
+        "an imported pool is destroyed behind a free that nothing is in front of",
+        |c| {
+            let (stream, pool, data) = another_s(c, Export::Pool)?;
+            let memory = import(c, "import", pool, data);
+            ask!(c.cuMemFreeAsync(memory, stream), "free");
+            ask!(c.cuMemPoolDestroy(pool));
+            ask!(c.cuStreamSynchronize(stream), "synchronize");
+            Ok(())
+        },
+    ),
+    Probe::case(
+        Call::cuMemPoolDestroy,
+        "a pool that was imported twice is destroyed while its memory is imported",
+        |c| {
+            c.current()?;
+            let exported = c.exported(Export::Pool)?;
+            let (mut one, mut two) = (CUmemoryPool::NULL, CUmemoryPool::NULL);
+            let from = as_handle(exported.file);
+            must!(c.cuMemPoolImportFromShareableHandle(&raw mut one, from, FILE, 0));
+            must!(c.cuMemPoolImportFromShareableHandle(&raw mut two, from, FILE, 0));
+            host::close_file(exported.file);
+            let data = CUmemPoolPtrExportData { reserved: exported.handle.map(i8::cast_unsigned) };
+            let memory = import(c, "import", one, data);
+            ask!(c.cuMemPoolDestroy(one));
+            ask!(c.cuMemPoolDestroy(one), "again");
+            ask!(c.cuMemFree_v2(memory), "free");
+            ask!(c.cuMemPoolDestroy(one), "freed");
+            ask!(c.cuMemPoolDestroy(one), "freed_again");
+            Ok(())
+        },
+    ),
+    Probe::case(
         Call::cuMemPoolSetAccess,
         "an imported pool has its device's access and takes its own",
         |c| {

@@ -12,6 +12,10 @@ pub(crate) const KNOWN: &[(&str, &str)] = &[
         "the real driver's kernel was done in time; here what is closed too early is always seen",
     ),
     (
+        "memory of another process's pool in use is freed on an idle stream",
+        "another reading of the same gave ILLEGAL_ADDRESS for the busy stream; here what is freed too early is always seen",
+    ),
+    (
         "memory of a pool that was exported is exported",
         "an address inside an allocation is taken here as the allocation",
     ),

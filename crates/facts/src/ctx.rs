@@ -133,13 +133,7 @@ impl Ctx {
 
     /// Takes a capture's state into the answer.
     pub(crate) fn note_capture(&mut self, name: &str, status: CUstreamCaptureStatus) {
-        let text = match status {
-            CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => "none",
-            CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE => "active",
-            CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED => "invalidated",
-            _ => "unknown",
-        };
-        self.note(name, text);
+        self.note(name, word_of(status));
     }
 
     /// How many rules were broken so far, where the driver counts them.
@@ -184,7 +178,12 @@ impl Ctx {
         self.words.join(" ")
     }
 
-    fn say(&mut self, word: &str) {
+    /// The same driver, for what is said elsewhere in one word.
+    pub(crate) fn aside(&self) -> Self {
+        Self::new(self.subject.clone(), None, false)
+    }
+
+    pub(crate) fn say(&mut self, word: &str) {
         if let Some(hears) = self.hears {
             hears(word);
         }
@@ -202,6 +201,16 @@ impl fmt::Debug for Ctx {
 pub(crate) const VIOLATION: &str = "violation";
 /// What a word begins with that says which call of a probe's set-up failed.
 pub(crate) const SETUP: &str = "setup:";
+
+/// A capture's state as a word of an answer.
+pub(crate) fn word_of(status: CUstreamCaptureStatus) -> &'static str {
+    match status {
+        CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => "none",
+        CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE => "active",
+        CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED => "invalidated",
+        _ => "unknown",
+    }
+}
 
 /// A status as a word of an answer: CUDA's name without its prefix.
 pub(crate) fn word(status: CUresult) -> String {

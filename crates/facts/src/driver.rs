@@ -17,9 +17,9 @@ use crate::{
     export::Export,
 };
 
-/// A simulated driver on which nothing was called yet.
-pub(crate) fn simulated() -> Subject {
-    let mut options = SimOptions::default();
+/// A simulated driver of so many devices on which nothing was called yet.
+pub(crate) fn simulated(devices: usize) -> Subject {
+    let mut options = SimOptions::with_devices(devices);
     options.symbols = Some(entry_point);
     let sim = Sim::with_options(options);
     register_kernels(&sim);

@@ -21,6 +21,7 @@ mod driver;
 mod export;
 mod host;
 mod image;
+mod matrix;
 mod picture;
 mod probe;
 mod probes;
@@ -33,7 +34,7 @@ mod socket;
 
 pub use ctx::{Ctx, Subject};
 pub use export::Export;
-pub use probe::{Caller, Kind, Mode, Probe, Question, Situation};
+pub use probe::{Caller, Kind, Mode, Probe, Question, Situation, Whose};
 pub use reading::{ColumnReading, Difference, Reading, agreed, columns, compare};
 pub use run::{Plan, Target, answer_alone, describe_alone, export_alone};
 pub use simulated::{committed, simulated};

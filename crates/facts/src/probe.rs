@@ -197,13 +197,23 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn raw(self) -> CUstreamCaptureMode {
+    pub(crate) fn raw(self) -> CUstreamCaptureMode {
         match self {
             Self::Global => CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
             Self::ThreadLocal => CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
             Self::Relaxed => CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
         }
     }
+}
+
+/// Whose stream is captured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a closed classification")]
+pub enum Whose {
+    /// One of the context that is current to the call.
+    CallsContext,
+    /// One of another device.
+    AnotherDevice,
 }
 
 /// Where a probe's call is made.
@@ -214,6 +224,8 @@ pub enum Situation {
     Plain,
     /// While another stream, which isn't ordered with any other, is being captured.
     Capture(Mode, Caller),
+    /// In turn while streams of every kind are being captured, by every caller.
+    Captures(Whose),
     /// With no context current.
     NoContext,
 }
@@ -258,6 +270,12 @@ impl Question {
         self.situation
     }
 
+    /// How many devices it needs.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        if self.situation == Situation::Captures(Whose::AnotherDevice) { 2 } else { 1 }
+    }
+
     /// Asks the driver, on this thread. `hears` is told each word of the answer at once.
     #[must_use]
     pub fn ask(&self, subject: Subject, hears: Option<fn(&str)>) -> String {
@@ -273,11 +291,14 @@ impl Question {
                 let step = prepare(c)?;
                 return step(c);
             }
+            (Body::Legal(prepare), Situation::Captures(whose)) => {
+                return c.through_captures(prepare, whose);
+            }
             (Body::Legal(prepare), _) => prepare,
         };
         let step = prepare(c)?;
         match self.situation {
-            Situation::Plain => step(c),
+            Situation::Plain | Situation::Captures(_) => step(c),
             Situation::Capture(mode, caller) => c.during_capture(step, mode.raw(), caller),
             Situation::NoContext => {
                 c.empty_stack();
@@ -323,6 +344,8 @@ fn situations(probe: &'static Probe) -> Vec<Situation> {
     if probe.situations {
         all.push(Situation::NoContext);
         all.push(Situation::Capture(Mode::Global, Caller::Same));
+        all.push(Situation::Captures(Whose::CallsContext));
+        all.push(Situation::Captures(Whose::AnotherDevice));
         if EVERY_MODE.contains(&probe.call) {
             all.extend([
                 Situation::Capture(Mode::Global, Caller::Other),
@@ -342,6 +365,10 @@ fn name(probe: &Probe, situation: Situation) -> String {
     match situation {
         Situation::Plain => probe.name.to_owned(),
         Situation::NoContext => format!("{function} with no context current"),
+        Situation::Captures(Whose::CallsContext) => format!("{function} during every capture"),
+        Situation::Captures(Whose::AnotherDevice) => {
+            format!("{function} during every capture of another device")
+        }
         Situation::Capture(mode, caller) => {
             let mode = match mode {
                 Mode::Global => "a global",

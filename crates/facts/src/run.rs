@@ -25,6 +25,7 @@ use crate::{
     describe::describe,
     driver,
     export::{Beside, Export},
+    matrix::NO_OTHER_DEVICE,
     probe::Question,
     reading::Reading,
 };
@@ -53,10 +54,10 @@ impl Target {
         }
     }
 
-    /// A driver on which nothing was called yet.
-    fn fresh(&self) -> io::Result<Subject> {
+    /// A driver on which nothing was called yet. A simulated one has so many devices, a real one what the machine has.
+    fn fresh(&self, devices: usize) -> io::Result<Subject> {
         match self {
-            Self::Sim => Ok(driver::simulated()),
+            Self::Sim => Ok(driver::simulated(devices)),
             Self::Real(path) => {
                 let target = self.clone();
                 let others = Arc::new(Mutex::new(Vec::new()));
@@ -128,14 +129,16 @@ impl Plan {
                 scope.spawn(ask_one_by_one);
             }
         });
-        let answers: io::Result<_> =
-            answers.into_inner().into_iter().map(|(name, answer)| Ok((name, answer?))).collect();
+        let answers = answers.into_inner().into_iter().map(|(name, answer)| Ok((name, answer?)));
+        let mut answers = answers.collect::<io::Result<BTreeMap<String, String>>>()?;
+        // What the machine couldn't be asked has no answer.
+        answers.retain(|_, answer| answer != NO_OTHER_DEVICE);
         Ok(Reading {
             driver: self.target.name().to_owned(),
             device,
             version,
             date: self.date.clone(),
-            answers: answers?,
+            answers,
         })
     }
 
@@ -151,7 +154,7 @@ impl Plan {
     /// The device's name and the driver's version.
     fn describe(&self) -> io::Result<(String, i32)> {
         if self.is_asked_in_threads() {
-            return Ok(describe(&driver::simulated()));
+            return Ok(describe(&driver::simulated(1)));
         }
         let (lines, fate) = in_process(&self.target, &["--describe"], false)?;
         let mut lines = lines.into_iter();
@@ -172,7 +175,7 @@ impl Plan {
 fn ask_in_thread(question: Question) -> String {
     let (tell, told) = mpsc::channel();
     let asking = thread::spawn(move || {
-        let answer = question.ask(driver::simulated(), None);
+        let answer = question.ask(driver::simulated(question.devices()), None);
         // Nobody listens any more where the limit has passed.
         drop(tell.send(answer));
     });
@@ -277,7 +280,7 @@ pub fn answer_alone(target: &Target, name: &str) -> io::Result<()> {
     let question = Question::all()
         .remove(name)
         .ok_or_else(|| io::Error::other(format!("there is no question `{name}`")))?;
-    let subject = target.fresh()?;
+    let subject = target.fresh(question.devices())?;
     drop(question.ask(subject, Some(write_word)));
     write_line(END)
 }
@@ -287,7 +290,7 @@ pub fn answer_alone(target: &Target, name: &str) -> io::Result<()> {
 /// # Errors
 /// As [`answer_alone`].
 pub fn describe_alone(target: &Target) -> io::Result<()> {
-    match target.fresh() {
+    match target.fresh(1) {
         Ok(subject) => {
             let (device, version) = describe(&subject);
             write_line(&device)?;
@@ -303,7 +306,7 @@ pub fn describe_alone(target: &Target) -> io::Result<()> {
 /// # Errors
 /// Where the driver can't be loaded or the output is closed.
 pub fn export_alone(target: &Target, what: Export) -> io::Result<()> {
-    what.alone(target.fresh()?)
+    what.alone(target.fresh(1)?)
 }
 
 fn write_word(word: &str) {

@@ -66,7 +66,7 @@ pub(crate) fn begin_to_graph(
     if turn.state.graphs.get(graph).is_some_and(|graph| graph.capture.is_some()) {
         return Err(CUresult::ILLEGAL_STATE);
     }
-    let set = turn.nodes_of(graph, dependencies, Some(edges), count)?;
+    let set = turn.nodes_of(graph, dependencies, edges, count)?;
     begin_in(turn, target, mode, graph, set);
     Ok(())
 }
@@ -226,17 +226,6 @@ fn info(turn: &mut Turn<'_>, stream: CUstream, status: Out<Status>, out: Info) -
     Ok(())
 }
 
-pub(crate) fn update_v2(
-    turn: &mut Turn<'_>,
-    stream: CUstream,
-    dependencies: Out<CUgraphNode>,
-    edges: In<CUgraphEdgeData>,
-    count: usize,
-    flags: c_uint,
-) -> Answer {
-    change(turn, stream, (dependencies, Some(edges), count), flags)
-}
-
 pub(crate) fn update(
     turn: &mut Turn<'_>,
     stream: CUstream,
@@ -244,14 +233,16 @@ pub(crate) fn update(
     count: usize,
     flags: c_uint,
 ) -> Answer {
-    change(turn, stream, (dependencies, None, count), flags)
+    update_v2(turn, stream, dependencies, In::null(), count, flags)
 }
 
 /// Adds to what the stream's next work depends on, or replaces it.
-fn change(
+pub(crate) fn update_v2(
     turn: &mut Turn<'_>,
     stream: CUstream,
-    (dependencies, edges, count): (Out<CUgraphNode>, Option<In<CUgraphEdgeData>>, usize),
+    dependencies: Out<CUgraphNode>,
+    edges: In<CUgraphEdgeData>,
+    count: usize,
     flags: c_uint,
 ) -> Answer {
     const ADD: c_uint =

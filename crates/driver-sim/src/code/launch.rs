@@ -115,7 +115,8 @@ fn enqueue(
     let record = Arc::new(record(turn, key, shape, bytes)?);
     let same = Arc::clone(&record);
     let work = Work::OnCaller(Arc::new(move |world| record.run(world)));
-    let params = move || Params::Kernel(Arc::new(NodeKernel::captured(function, key, shape, same)));
+    let kernel = turn.kernel_of(key);
+    let params = move || Params::Kernel(Arc::new(NodeKernel::new(key, kernel, shape, same)));
     turn.enqueue_with(target, NodeKind::Kernel, work, params)
 }
 

@@ -29,10 +29,10 @@ use crate::{
 /// A kernel with its parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeKernel {
-    /// The function that was named, or the kernel and its context.
+    /// What is told of it, whichever was named: the function, the kernel that it is of, and their context (measured).
     pub(crate) function: CUfunction,
     pub(crate) kernel: CUkernel,
-    pub(crate) named_context: CUcontext,
+    pub(crate) told_context: CUcontext,
     pub(crate) shape: Shape,
     pub(crate) priority: c_int,
     /// The context that it runs in.
@@ -61,11 +61,17 @@ impl Pointers {
 }
 
 impl NodeKernel {
-    fn new(key: Key<Function>, shape: Shape, record: Arc<Record>) -> Self {
+    /// Of this function, which is of this kernel of a library, if of one.
+    pub(super) fn new(
+        key: Key<Function>,
+        kernel: CUkernel,
+        shape: Shape,
+        record: Arc<Record>,
+    ) -> Self {
         Self {
-            function: CUfunction::NULL,
-            kernel: CUkernel::NULL,
-            named_context: CUcontext::NULL,
+            function: CUfunction::from_addr(key.raw()),
+            kernel,
+            told_context: CUcontext::from_addr(record.context.raw()),
             shape,
             priority: 0,
             context: record.context,
@@ -73,16 +79,6 @@ impl NodeKernel {
             list: Arc::new(Pointers::new(&record)),
             record,
         }
-    }
-
-    /// A launch that was captured.
-    pub(super) fn captured(
-        function: CUfunction,
-        key: Key<Function>,
-        shape: Shape,
-        record: Arc<Record>,
-    ) -> Self {
-        Self { function, ..Self::new(key, shape, record) }
     }
 
     /// The list of the parameters' places, as long as the node is there; null if there are none.
@@ -106,7 +102,7 @@ impl Turn<'_> {
         &mut self,
         params: &CUDA_KERNEL_NODE_PARAMS,
     ) -> Result<NodeKernel, CUresult> {
-        let (key, named_context) = self.kernel_of_node(params)?;
+        let key = self.kernel_of_node(params)?;
         let shape = Shape {
             grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
             block: [params.blockDimX, params.blockDimY, params.blockDimZ],
@@ -123,33 +119,39 @@ impl Turn<'_> {
         // SAFETY: *pointers*: one pointer for each parameter, or a block of them.
         let bytes = unsafe { gather(attributes.kernel, list, extra) }?;
         let record = Arc::new(record(self, key, shape, bytes)?);
-        let kernel = NodeKernel::new(key, shape, record);
-        let named = if params.func.is_null() { params.kern } else { CUkernel::NULL };
-        Ok(NodeKernel { function: params.func, kernel: named, named_context, ..kernel })
+        Ok(NodeKernel::new(key, self.kernel_of(key), shape, record))
     }
 
-    /// The function that a node names, and the context that is told of it: only a kernel's own.
+    /// The library's kernel that a function is of; null of a module's.
+    pub(super) fn kernel_of(&self, function: Key<Function>) -> CUkernel {
+        let kernel = self.function_data(function).ok().and_then(|function| function.kernel);
+        kernel.map_or(CUkernel::NULL, |kernel| CUkernel::from_addr(kernel.raw()))
+    }
+
+    /// The function that a node names, itself or by its kernel. A kernel isn't taken for a function (measured).
     fn kernel_of_node(
         &mut self,
         params: &CUDA_KERNEL_NODE_PARAMS,
-    ) -> Result<(Key<Function>, CUcontext), CUresult> {
+    ) -> Result<Key<Function>, CUresult> {
         if !params.func.is_null() {
             if self.state.threads.current(self.thread).is_null() {
                 let note = "a kernel node of a function with no context current";
                 self.violate(ViolationKind::Crash, None, note);
                 return Err(CUresult::INVALID_CONTEXT);
             }
-            return Ok((self.function_or_kernel(params.func, None)?, CUcontext::NULL));
+            return match self.state.code.kernels.find(params.func.addr()) {
+                Some(_) => Err(CUresult::INVALID_HANDLE),
+                None => self.function(params.func),
+            };
         }
         if params.kern.is_null() {
-            return Err(CUresult::INVALID_VALUE);
+            return Err(CUresult::INVALID_HANDLE);
         }
         let context = match params.ctx {
             CUcontext::NULL => self.current()?,
             named => self.context(named)?,
         };
-        let key = self.function_or_kernel(CUfunction(params.kern.0), Some(context))?;
-        Ok((key, CUcontext::from_addr(context.raw())))
+        self.function_or_kernel(CUfunction(params.kern.0), Some(context))
     }
 
     /// The same kernel with another attribute.

@@ -2,7 +2,7 @@
 //!
 //! | it has | answers | told as |
 //! |---|---|---|
-//! | a cycle | `INVALID_VALUE` | invalid structure, a node of the cycle |
+//! | a cycle | `INVALID_VALUE` | invalid structure, the node that closes it (measured) |
 //! | a node in a conditional body that may not be there | `INVALID_VALUE` | operation not supported, that node |
 //! | a condition that no node uses | `INVALID_VALUE` | condition unused |
 //!
@@ -184,11 +184,35 @@ fn order(nodes: &[BodyNode]) -> Result<Vec<usize>, Unfit> {
             }
         }
     }
-    let left = nodes.iter().zip(&waiting).find(|(_, count)| **count > 0);
-    match left {
-        Some((node, _)) => {
-            Err(Unfit::at(Outcome::CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node.key))
-        }
-        None => Ok(order),
+    if order.len() == nodes.len() {
+        return Ok(order);
     }
+    let closing = closing(&behind).and_then(|place| nodes.get(place));
+    let structure = Outcome::CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+    Err(closing.map_or(CUresult::INVALID_VALUE.into(), |node| Unfit::at(structure, node.key)))
+}
+
+/// The node whose edge closes the first cycle that is found, from the first node on (measured of a cycle of two).
+fn closing(behind: &[Vec<usize>]) -> Option<usize> {
+    let mut done = vec![false; behind.len()];
+    for root in 0..behind.len() {
+        // The way here: each node, and how many of its edges were followed.
+        let mut way = vec![(root, 0)];
+        while let Some((at, followed)) = way.last_mut() {
+            let (at, next) = (*at, behind.get(*at).and_then(|list| list.get(*followed)).copied());
+            *followed += 1;
+            match next {
+                Some(next) if way.iter().any(|(node, _)| *node == next) => return Some(at),
+                Some(next) if done.get(next) == Some(&false) => way.push((next, 0)),
+                Some(_) => {}
+                None => {
+                    way.pop();
+                    if let Some(done) = done.get_mut(at) {
+                        *done = true;
+                    }
+                }
+            }
+        }
+    }
+    None
 }

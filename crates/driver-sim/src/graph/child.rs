@@ -47,7 +47,11 @@ impl Turn<'_> {
 
     fn may_be_moved(&mut self, child: Key<Graph>) -> Result<Key<Graph>, CUresult> {
         let data = self.graph_data(child)?;
-        if data.owner.is_some() || data.execs > 0 {
+        if data.owner.is_some() {
+            // Measured.
+            return Err(CUresult::NOT_SUPPORTED);
+        }
+        if data.execs > 0 {
             return Err(CUresult::INVALID_VALUE);
         }
         self.not_being_captured(child)?;
@@ -75,7 +79,7 @@ pub(crate) fn add_child(
     child: CUgraph,
 ) -> Answer {
     let clone = Ownership::CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE;
-    let place = node::Place { graph, dependencies, data: None, count };
+    let place = node::Place { graph, dependencies, data: In::null(), count };
     node::add(turn, out, place, |turn, graph| turn.child(graph, child, clone)).map(|_task| ())
 }
 

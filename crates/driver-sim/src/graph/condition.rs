@@ -1,7 +1,7 @@
 //! Conditions: numbers that kernels set while a graph runs, and that conditional nodes look at.
 //!
 //! A condition belongs to the graph that it was made for, and lives as long as that or an executable of it. A node of
-//! that graph, or of one inside of it, may use it (measured); one that none uses keeps the graph from being made
+//! that graph, or of one inside of it, may use it, and no second one (measured); one that none uses keeps the graph from being made
 //! executable (measured).
 //!
 //! What the number is at first, where nobody says it, isn't documented: 0 here.
@@ -97,10 +97,11 @@ pub(crate) fn handle_create(
 ) -> Answer {
     let out = out.required()?;
     let graph = turn.graph(graph)?;
-    turn.context_of_node(context)?;
     if flags & !CU_GRAPH_COND_ASSIGN_DEFAULT != 0 {
         return Err(CUresult::INVALID_VALUE);
     }
+    // It is named, whatever is current (measured).
+    turn.context(context)?;
     let assigned = (flags != 0).then_some(default);
     let condition = turn.state.conditions.add(graph, assigned, assigned.unwrap_or(0));
     out.write(condition.handle);
@@ -129,7 +130,13 @@ impl Turn<'_> {
         while let Some(graph) = at.filter(|graph| *graph != condition.graph) {
             at = self.outside(graph);
         }
-        at.map(|_| condition).ok_or(CUresult::INVALID_VALUE)
+        let is_used = self.state.whole(condition.graph).into_iter().any(|graph| {
+            let mut nodes = self.state.nodes_in(graph);
+            nodes.any(|(_, node)| {
+                matches!(&node.task.deed, Deed::Conditional { condition: used, .. } if used.handle == handle)
+            })
+        });
+        at.filter(|_| !is_used).map(|_| condition).ok_or(CUresult::INVALID_VALUE)
     }
 
     /// The graph that a graph is inside of.

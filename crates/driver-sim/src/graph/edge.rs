@@ -1,8 +1,8 @@
 //! Which nodes stand behind which.
 //!
-//! Several edges in one call are added one after the other, up to the first that is refused: those before it stay. An
-//! edge between two nodes that have one already, from a node to itself, or between graphs is refused (measured); what
-//! makes a cycle is accepted, and found when the graph is made executable (measured).
+//! All edges of one call are added, or none (measured; of removing them a choice). An edge between two nodes that have one
+//! already, from a node to itself, or between graphs is refused (measured); what makes a cycle is accepted, and found when
+//! the graph is made executable (measured).
 
 #![expect(unsafe_code, reason = "reads and writes arrays of the caller")]
 
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use cuhold_driver_sys::ffi::*;
 
 use super::{Graph, GraphNode, NodeKind, write_list};
-use crate::world::{Answer, In, Key, Out, Turn};
+use crate::world::{Answer, In, Key, Out, State, Turn};
 
 /// What a node stands behind, and how.
 #[derive(Clone, Copy, Debug)]
@@ -44,14 +44,15 @@ impl Turn<'_> {
         &mut self,
         graph: Key<Graph>,
         nodes: In<CUgraphNode>,
-        data: Option<In<CUgraphEdgeData>>,
+        data: In<CUgraphEdgeData>,
         count: usize,
     ) -> Result<Vec<Edge>, CUresult> {
-        let (nodes, data) = read_edges(nodes, data, count)?;
+        let nodes = read_nodes(nodes, count)?;
+        let data = read_data(data, count)?;
         let mut seen = BTreeSet::new();
         let mut edges = Vec::with_capacity(nodes.len());
         for (node, data) in nodes.into_iter().zip(data) {
-            let key = self.node_in(graph, node)?;
+            let (key, data) = (self.node_in(graph, node)?, data.unwrap_or(NO_DATA));
             if !seen.insert(key.id()) {
                 return Err(CUresult::INVALID_VALUE);
             }
@@ -95,8 +96,9 @@ impl Turn<'_> {
         &mut self,
         graph: Key<Graph>,
         edge: (CUgraphNode, CUgraphNode),
-        data: CUgraphEdgeData,
+        data: Option<CUgraphEdgeData>,
     ) -> Answer {
+        let data = data.unwrap_or(NO_DATA);
         let (from, to) = (self.node_in(graph, edge.0)?, self.node_in(graph, edge.1)?);
         self.data_fits(data, from, Some(to))?;
         let there = self.node_data(to)?.before.iter().any(|edge| edge.node == from);
@@ -112,15 +114,17 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// Without data the edge is removed whatever its own is (measured).
     fn remove_edge(
         &mut self,
         graph: Key<Graph>,
         edge: (CUgraphNode, CUgraphNode),
-        data: CUgraphEdgeData,
+        data: Option<CUgraphEdgeData>,
     ) -> Answer {
         let (from, to) = (self.node_in(graph, edge.0)?, self.node_in(graph, edge.1)?);
         let before = &self.node_data(to)?.before;
-        let at = before.iter().position(|edge| edge.node == from && edge.data == data);
+        let is_meant = |edge: &Edge| edge.node == from && data.is_none_or(|data| edge.data == data);
+        let at = before.iter().position(is_meant);
         let at = at.ok_or(CUresult::INVALID_VALUE)?;
         if let Some(to) = self.state.nodes.get_mut(to) {
             to.before.remove(at);
@@ -132,37 +136,53 @@ impl Turn<'_> {
     }
 }
 
-/// Two arrays of the caller; without the second no edge has data.
-fn read_edges(
-    nodes: In<CUgraphNode>,
-    data: Option<In<CUgraphEdgeData>>,
-    count: usize,
-) -> Result<(Vec<CUgraphNode>, Vec<CUgraphEdgeData>), CUresult> {
+fn read_nodes(nodes: In<CUgraphNode>, count: usize) -> Result<Vec<CUgraphNode>, CUresult> {
     // SAFETY: `count` is what the caller says that its array holds.
-    let nodes = unsafe { nodes.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
-    // SAFETY: as above.
-    let data = data.and_then(|data| unsafe { data.read_all(count) });
-    let data = data.unwrap_or_else(|| vec![NO_DATA; count]);
-    Ok((nodes, data))
+    unsafe { nodes.read_all(count) }.ok_or(CUresult::INVALID_VALUE)
+}
+
+/// What an array says of edges; nothing if there is none.
+fn read_data(
+    data: In<CUgraphEdgeData>,
+    count: usize,
+) -> Result<Vec<Option<CUgraphEdgeData>>, CUresult> {
+    if data.is_null() {
+        return Ok(vec![None; count]);
+    }
+    // SAFETY: `count` is what the caller says that its array holds.
+    let data = unsafe { data.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
+    Ok(data.into_iter().map(Some).collect())
 }
 
 /// What one edge does to a graph.
-type Change = fn(&mut Turn<'_>, Key<Graph>, (CUgraphNode, CUgraphNode), CUgraphEdgeData) -> Answer;
+type Change =
+    fn(&mut Turn<'_>, Key<Graph>, (CUgraphNode, CUgraphNode), Option<CUgraphEdgeData>) -> Answer;
 
 fn change(
     turn: &mut Turn<'_>,
     graph: CUgraph,
     (from, to): (In<CUgraphNode>, In<CUgraphNode>),
-    data: Option<In<CUgraphEdgeData>>,
+    data: In<CUgraphEdgeData>,
     count: usize,
     change: Change,
 ) -> Answer {
     let graph = turn.graph(graph)?;
-    let (from, data) = read_edges(from, data, count)?;
-    // SAFETY: `count` is what the caller says that its array holds.
-    let to = unsafe { to.read_all(count) }.ok_or(CUresult::INVALID_VALUE)?;
+    let (from, to) = (read_nodes(from, count)?, read_nodes(to, count)?);
+    let data = read_data(data, count)?;
+    let was: Vec<_> = turn
+        .state
+        .nodes_in(graph)
+        .map(|(key, node)| (key, node.before.clone(), node.behind.clone()))
+        .collect();
     for (edge, data) in from.into_iter().zip(to).zip(data) {
-        change(turn, graph, edge, data)?;
+        if let Err(status) = change(turn, graph, edge, data) {
+            for (key, before, behind) in was {
+                if let Some(node) = turn.state.nodes.get_mut(key) {
+                    (node.before, node.behind) = (before, behind);
+                }
+            }
+            return Err(status);
+        }
     }
     Ok(())
 }
@@ -174,9 +194,7 @@ pub(crate) fn add_dependencies(
     to: In<CUgraphNode>,
     count: usize,
 ) -> Answer {
-    change(turn, graph, (from, to), None, count, |turn, graph, edge, data| {
-        turn.add_edge(graph, edge, data)
-    })
+    add_dependencies_v2(turn, graph, from, to, In::null(), count)
 }
 
 pub(crate) fn add_dependencies_v2(
@@ -187,7 +205,7 @@ pub(crate) fn add_dependencies_v2(
     data: In<CUgraphEdgeData>,
     count: usize,
 ) -> Answer {
-    change(turn, graph, (from, to), Some(data), count, |turn, graph, edge, data| {
+    change(turn, graph, (from, to), data, count, |turn, graph, edge, data| {
         turn.add_edge(graph, edge, data)
     })
 }
@@ -199,10 +217,7 @@ pub(crate) fn remove_dependencies(
     to: In<CUgraphNode>,
     count: usize,
 ) -> Answer {
-    keeps_edges(turn, graph)?;
-    change(turn, graph, (from, to), None, count, |turn, graph, edge, data| {
-        turn.remove_edge(graph, edge, data)
-    })
+    remove_dependencies_v2(turn, graph, from, to, In::null(), count)
 }
 
 pub(crate) fn remove_dependencies_v2(
@@ -214,7 +229,7 @@ pub(crate) fn remove_dependencies_v2(
     count: usize,
 ) -> Answer {
     keeps_edges(turn, graph)?;
-    change(turn, graph, (from, to), Some(data), count, |turn, graph, edge, data| {
+    change(turn, graph, (from, to), data, count, |turn, graph, edge, data| {
         turn.remove_edge(graph, edge, data)
     })
 }
@@ -229,6 +244,18 @@ fn keeps_edges(turn: &mut Turn<'_>, graph: CUgraph) -> Answer {
 }
 
 type Listed = Vec<(Key<GraphNode>, Key<GraphNode>, CUgraphEdgeData)>;
+
+impl State {
+    /// The edges that begin at a node, in the order in which they were added.
+    fn edges_from(&self, from: Key<GraphNode>) -> Listed {
+        let behind = self.nodes.get(from).into_iter().flat_map(|node| &node.behind);
+        let edges = behind.filter_map(|to| {
+            let edge = self.nodes.get(*to)?.before.iter().find(|edge| edge.node == from)?;
+            Some((from, *to, edge.data))
+        });
+        edges.collect()
+    }
+}
 
 /// Where edges are written.
 #[derive(Clone, Copy)]
@@ -286,7 +313,8 @@ pub(crate) fn edges(
     edges_v2(turn, graph, from, to, Out::null(), count)
 }
 
-/// The edges, by the nodes that they lead to, in the order in which those were added.
+/// The edges, by the nodes that they begin at, in the order in which those were added; of each in the order of the edges
+/// (measured).
 pub(crate) fn edges_v2(
     turn: &mut Turn<'_>,
     graph: CUgraph,
@@ -297,10 +325,8 @@ pub(crate) fn edges_v2(
 ) -> Answer {
     let count = count.required()?;
     let graph = turn.graph(graph)?;
-    let nodes = turn.state.nodes_in(graph);
-    let all: Listed = nodes
-        .flat_map(|(to, node)| node.before.iter().map(move |edge| (edge.node, to, edge.data)))
-        .collect();
+    let nodes: Vec<_> = turn.state.nodes_in(graph).map(|(key, _)| key).collect();
+    let all: Listed = nodes.into_iter().flat_map(|from| turn.state.edges_from(from)).collect();
     write_edges(Lists { from: Some(from), to: Some(to), data, count }, &all)
 }
 
@@ -345,11 +371,6 @@ pub(crate) fn dependents_v2(
 ) -> Answer {
     let count = count.required()?;
     let from = turn.node(node)?;
-    let behind = turn.node_data(from)?.behind.iter().filter_map(|to| {
-        let node = turn.state.nodes.get(*to)?;
-        let edge = node.before.iter().find(|edge| edge.node == from)?;
-        Some((from, *to, edge.data))
-    });
-    let all: Listed = behind.collect();
+    let all: Listed = turn.state.edges_from(from);
     write_edges(Lists { from: None, to: Some(nodes), data, count }, &all)
 }

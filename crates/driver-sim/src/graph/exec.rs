@@ -14,7 +14,7 @@ use std::sync::Arc;
 use cuhold_driver_sys::ffi::*;
 
 use super::{
-    Condition, Deed, Graph, Inside, NodeKind,
+    Condition, Deed, Graph, NodeKind,
     body::{Body, Unfit},
     number_of,
 };
@@ -90,9 +90,9 @@ impl Turn<'_> {
         }
         self.not_poisoned(graph)?;
         self.not_being_captured(graph)?;
-        let inside = self.graph_data(graph)?.owner.map(|owner| owner.inside);
-        if matches!(inside, Some(Inside::Moved | Inside::Body)) {
-            return Err(CUresult::INVALID_VALUE.into());
+        if self.graph_data(graph)?.owner.is_some() {
+            // Of a graph inside of a node, whichever it is (measured).
+            return Err(CUresult::NOT_SUPPORTED.into());
         }
         if self.graph_data(graph)?.execs > 0 && self.state.is_bound(graph) {
             return Err(CUresult::NOT_SUPPORTED.into());
@@ -119,6 +119,7 @@ impl Turn<'_> {
         self.state.memory.hold_graph_memory(&memory);
         if let Some(graph) = self.state.graphs.get_mut(source) {
             graph.execs += 1;
+            graph.was_executable = true;
         }
         let body = Arc::new(body);
         let exec =

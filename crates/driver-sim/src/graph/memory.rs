@@ -19,6 +19,7 @@ use super::{
     params::{Allocated, alloc_to_c},
 };
 use crate::{
+    audit::ViolationKind,
     memory::graph_place,
     world::{Answer, In, Key, Out, State, Turn},
 };
@@ -44,7 +45,14 @@ pub(super) fn alloc(
     let place = graph_place(turn, &given.poolProps)?;
     let access = match given.accessDescCount {
         0 => Vec::new(),
-        _ if given.accessDescs.is_null() => return Err(CUresult::INVALID_VALUE),
+        _ if given.accessDescs.is_null() => {
+            turn.violate(
+                ViolationKind::Crash,
+                None,
+                "access of an allocation node, and no list of it",
+            );
+            return Err(CUresult::INVALID_VALUE);
+        }
         // SAFETY: *pointers*: the caller's array has as many entries as it says.
         count => unsafe { std::slice::from_raw_parts(given.accessDescs, count) }.to_vec(),
     };
@@ -66,7 +74,7 @@ pub(super) fn free(
 ) -> Result<Task, CUresult> {
     turn.takes_memory(graph)?;
     let owner = turn.state.memory.graph_of(address).ok_or(CUresult::INVALID_VALUE)?;
-    let used = owner == graph && turn.graph_data(graph)?.execs > 0;
+    let used = owner == graph && turn.graph_data(graph)?.was_executable;
     if used || turn.state.is_freed_in(graph, address) {
         return Err(CUresult::INVALID_VALUE);
     }
@@ -95,7 +103,7 @@ pub(crate) fn add_alloc(
         given;
     let wide =
         CUDA_MEM_ALLOC_NODE_PARAMS_v2 { poolProps, accessDescs, accessDescCount, bytesize, dptr };
-    let place = Place { graph, dependencies, data: None, count };
+    let place = Place { graph, dependencies, data: In::null(), count };
     let task = add(turn, out, place, |turn, graph| alloc(turn, graph, wide))?;
     if let Params::Alloc(made) = &task.params {
         params.write(CUDA_MEM_ALLOC_NODE_PARAMS { dptr: made.params.dptr, ..given });
@@ -136,7 +144,7 @@ pub(crate) fn add_free(
     count: usize,
     address: CUdeviceptr,
 ) -> Answer {
-    let place = Place { graph, dependencies, data: None, count };
+    let place = Place { graph, dependencies, data: In::null(), count };
     add(turn, out, place, |turn, graph| free(turn, graph, address)).map(|_task| ())
 }
 

@@ -93,6 +93,8 @@ pub(crate) struct Graph {
     conditions: Vec<Arc<Condition>>,
     /// How many executables of it live.
     execs: u32,
+    /// Whether there ever was one.
+    was_executable: bool,
     /// Whether a node of it allocates or frees memory: then none is taken out any more.
     has_memory: bool,
     /// How many nodes were ever added to it.

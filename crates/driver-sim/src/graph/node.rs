@@ -29,7 +29,7 @@ type Type = CUgraphNodeType;
 pub(super) struct Place {
     pub(super) graph: CUgraph,
     pub(super) dependencies: In<CUgraphNode>,
-    pub(super) data: Option<In<CUgraphEdgeData>>,
+    pub(super) data: In<CUgraphEdgeData>,
     pub(super) count: usize,
 }
 
@@ -70,8 +70,11 @@ impl Turn<'_> {
         self.replace(key, kernel_task(kernel))
     }
 
+    /// A copy needs no context (measured).
     fn memcpy(&mut self, copy: &CUDA_MEMCPY3D, context: CUcontext) -> Result<Task, CUresult> {
-        self.context_of_node(context)?;
+        if !context.is_null() {
+            self.context(context)?;
+        }
         let work = node_copy(self, copy)?;
         let stored = StoredCopy::new(*copy);
         let fixed = if stored.is_row() { Fixed::Row } else { Fixed::Rows(hash_of(copy)) };
@@ -89,6 +92,10 @@ impl Turn<'_> {
     }
 
     fn event_node(&mut self, raw: CUevent, kind: NodeKind) -> Result<Task, CUresult> {
+        if raw.is_null() {
+            // On a stream it is an invalid handle; here it was measured to be this.
+            return Err(CUresult::INVALID_VALUE);
+        }
         let event = self.event(raw)?;
         let deed = match kind {
             NodeKind::EventWait => Deed::Await(event),
@@ -117,8 +124,12 @@ impl Turn<'_> {
         Ok(Task { fixed, ..Task::new(NodeKind::SemaphoreWait, params, Deed::Works(works)) })
     }
 
+    /// The context is named (measured).
     fn batch(&mut self, params: &CUDA_BATCH_MEM_OP_NODE_PARAMS) -> Result<Task, CUresult> {
-        self.context_of_node(params.ctx)?;
+        if params.ctx.is_null() {
+            return Err(CUresult::INVALID_VALUE);
+        }
+        self.context(params.ctx)?;
         let list = read_array(params.paramArray, params.count)?;
         let works = node_batch(self, &list, params.flags)?;
         let batch = Operations { context: params.ctx, list, flags: params.flags };
@@ -281,9 +292,13 @@ fn host(function: CUhostFn, data: *mut c_void) -> Result<Task, CUresult> {
     Ok(Task::new(NodeKind::Host, Params::Host(function, data), Deed::Works(works)))
 }
 
+/// None of nothing is an empty array (measured of operations and of semaphores).
 fn read_array<T: Copy>(list: *const T, count: c_uint) -> Result<Vec<T>, CUresult> {
     let count = usize::try_from(count).map_err(|_too_many| CUresult::INVALID_VALUE)?;
-    if count == 0 || list.is_null() {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if list.is_null() {
         return Err(CUresult::INVALID_VALUE);
     }
     // SAFETY: *pointers*: the caller's array has as many entries as it says.
@@ -352,7 +367,7 @@ macro_rules! kinds {
             count: usize,
             $($name: $type),*
         ) -> Answer {
-            let place = Place { graph, dependencies, data: None, count };
+            let place = Place { graph, dependencies, data: In::null(), count };
             add(turn, out, place, |turn, _| $make(turn, $($name),*)).map(|_task| ())
         }
 
@@ -449,7 +464,7 @@ pub(crate) fn add_empty(
     dependencies: In<CUgraphNode>,
     count: usize,
 ) -> Answer {
-    let place = Place { graph, dependencies, data: None, count };
+    let place = Place { graph, dependencies, data: In::null(), count };
     add(turn, out, place, |_, _| Ok(Task::empty())).map(|_task| ())
 }
 
@@ -461,7 +476,7 @@ pub(crate) fn add_node(
     count: usize,
     params: Out<CUgraphNodeParams>,
 ) -> Answer {
-    add_any(turn, out, Place { graph, dependencies, data: None, count }, params)
+    add_any(turn, out, Place { graph, dependencies, data: In::null(), count }, params)
 }
 
 #[expect(clippy::too_many_arguments, reason = "C's arguments")]
@@ -474,7 +489,7 @@ pub(crate) fn add_node_v2(
     count: usize,
     params: Out<CUgraphNodeParams>,
 ) -> Answer {
-    add_any(turn, out, Place { graph, dependencies, data: Some(data), count }, params)
+    add_any(turn, out, Place { graph, dependencies, data, count }, params)
 }
 
 /// What the driver chose (an address, bodies) is told in the parameters.
@@ -497,22 +512,25 @@ fn add_any(
     Ok(())
 }
 
-/// Bytes that mean nothing are zero (documented); those inside of the union aren't looked at here.
+/// Bytes that mean nothing are zero (measured of those behind the union, and of those in it that an empty node leaves).
 fn no_leftovers(given: &CUgraphNodeParams) -> Answer {
-    if given.reserved0 == [0; 3] && given.reserved2 == 0 {
+    let is_empty = given.type_ == Type::CU_GRAPH_NODE_TYPE_EMPTY;
+    // SAFETY: the caller wrote all of the union: an empty node has no parameters that could leave bytes unwritten.
+    let has_rest = is_empty && unsafe { given.__bindgen_anon_1.reserved1 }.iter().any(|w| *w != 0);
+    if given.reserved0 == [0; 3] && given.reserved2 == 0 && !has_rest {
         Ok(())
     } else {
         Err(CUresult::INVALID_VALUE)
     }
 }
 
-/// Memory nodes and conditional nodes can't be changed (documented; the status is a choice).
+/// Memory nodes and conditional nodes can't be changed (documented; the status is a choice). An empty node can, to one
+/// (measured).
 pub(super) fn may_change(kind: NodeKind) -> Answer {
     match kind {
         NodeKind::MemAlloc | NodeKind::MemFree | NodeKind::Conditional => {
             Err(CUresult::NOT_SUPPORTED)
         }
-        NodeKind::Empty => Err(CUresult::INVALID_VALUE),
         _ => Ok(()),
     }
 }

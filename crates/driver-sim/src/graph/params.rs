@@ -135,7 +135,7 @@ pub(super) fn kernel_to_c(kernel: &NodeKernel) -> CUDA_KERNEL_NODE_PARAMS {
         kernelParams: kernel.list(),
         extra: std::ptr::null_mut(),
         kern: kernel.kernel,
-        ctx: kernel.named_context,
+        ctx: kernel.told_context,
     }
 }
 

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | has another number of nodes | topology changed, no node (measured) |
 //! | has a node of another kind | node type changed, that node |
-//! | has a node behind others | topology changed, that node |
+//! | has a node behind others | topology changed, no node (measured) |
 //! | has a kernel of another context | unsupported function change, that node |
 //! | differs in what can't be changed | parameters changed, that node |
 //! | can't be made executable | error |
@@ -47,7 +47,8 @@ fn compare(old: &Body, new: &Body) -> Result<(), Differs> {
         before.sort_unstable();
         after.sort_unstable();
         if before != after {
-            return Err((Outcome::CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, raw(new)));
+            let changed = Outcome::CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+            return Err((changed, CUgraphNode::NULL));
         }
         if old.fixed != new.fixed {
             let outcome = match old.fixed {
@@ -151,7 +152,7 @@ impl Turn<'_> {
         });
         let old = there.ok_or(CUresult::INVALID_VALUE)?;
         let new = self.state.body_of(child).map_err(|unfit| unfit.status)?;
-        compare(&old, &new).map_err(|_differs| CUresult::INVALID_VALUE)?;
+        compare(&old, &new).map_err(|_differs| CUresult::GRAPH_EXEC_UPDATE_FAILURE)?;
         let deed = Deed::Child(Arc::new(renamed(&old, &new)));
         self.put(exec, &body, node, &deed);
         Ok(())
@@ -204,7 +205,6 @@ pub(crate) fn exec_update(
     graph: CUgraph,
     info: Out<CUgraphExecUpdateResultInfo>,
 ) -> Answer {
-    let info = info.required()?;
     let exec = turn.exec(exec)?;
     let graph = turn.graph(graph)?;
     turn.not_poisoned(graph)?;

@@ -124,10 +124,11 @@ pub(crate) fn node_fill(
     turn: &mut Turn<'_>,
     fill: &CUDA_MEMSET_NODE_PARAMS_v2,
 ) -> Result<Work, CUresult> {
-    let too_wide = |_wide| CUresult::INVALID_VALUE;
+    let [a, b, ..] = fill.value.to_le_bytes();
     let value = match fill.elementSize {
-        1 => Value::from(u8::try_from(fill.value).map_err(too_wide)?),
-        2 => Value::from(u16::try_from(fill.value).map_err(too_wide)?),
+        // What doesn't fit is left out (measured).
+        1 => Value::from(a),
+        2 => Value::from(u16::from_le_bytes([a, b])),
         4 => Value::from(fill.value),
         _ => return Err(CUresult::INVALID_VALUE),
     };

@@ -59,14 +59,16 @@ pub(crate) fn graph_place(
         return Err(CUresult::MISSING);
     }
     let pinned = properties.allocType == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-    if !pinned || properties.handleTypes.0 != 0 {
+    if !pinned {
         return Err(CUresult::INVALID_VALUE);
     }
-    match location_of(properties.location) {
-        Some(Location::Device(device)) if device < turn.state.devices.len() => Ok((device, false)),
-        Some(Location::Host | Location::HostNuma(0)) => Ok((0, true)),
-        _ => Err(CUresult::INVALID_VALUE),
-    }
+    let place = match location_of(properties.location) {
+        Some(Location::Device(device)) if device < turn.state.devices.len() => (device, false),
+        Some(Location::Host | Location::HostNuma(0)) => (0, true),
+        _ => return Err(CUresult::INVALID_VALUE),
+    };
+    // No graph's memory is shared (measured).
+    if properties.handleTypes.0 == 0 { Ok(place) } else { Err(CUresult::NOT_SUPPORTED) }
 }
 
 impl Memory {

@@ -103,6 +103,8 @@ pub(crate) fn reserve(
     let is_aligned = alignment == 0 || alignment.is_power_of_two();
     // Not of the host's pages, as is documented, but of what is mapped there (measured).
     let is_whole = size_bytes.is_multiple_of(GRANULARITY_BYTES);
+    // Where they are wished is whole as well (measured).
+    let is_whole = is_whole && hint.is_multiple_of(GRANULARITY_BYTES);
     if size == 0 || !is_whole || !is_aligned || flags != 0 {
         return Err(CUresult::INVALID_VALUE);
     }

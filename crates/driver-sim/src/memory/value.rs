@@ -321,7 +321,7 @@ values! {
     wait_64 wait_work cuuint64_t, Bits64;
 }
 
-/// All operations or none; one node where the stream is captured. An empty batch is refused (a choice).
+/// All operations or none; one node where the stream is captured. An empty batch is refused (a choice; a node's isn't).
 pub(crate) fn batch(
     turn: &mut Turn<'_>,
     stream: CUstream,
@@ -335,6 +335,9 @@ pub(crate) fn batch(
     let operations = unsafe { operations.as_in().read_all(count) };
     let operations = operations.ok_or(CUresult::INVALID_VALUE)?;
     let captured = turn.is_capturing(target);
+    if operations.is_empty() {
+        return Err(CUresult::INVALID_VALUE);
+    }
     let works = batch_works(turn, captured, &operations, flags)?;
     if let Some(place) = turn.captured_place(target)? {
         let deed = Deed::Works(works);
@@ -347,14 +350,14 @@ pub(crate) fn batch(
     Ok(())
 }
 
-/// What a batch does. All operations or none; an empty batch is refused (a choice).
+/// What a batch does. All operations or none.
 fn batch_works(
     turn: &mut Turn<'_>,
     captured: bool,
     operations: &[CUstreamBatchMemOpParams],
     flags: c_uint,
 ) -> Result<Vec<Work>, CUresult> {
-    if flags != 0 || operations.is_empty() || operations.len() >= BATCH_END {
+    if flags != 0 || operations.len() >= BATCH_END {
         return Err(CUresult::INVALID_VALUE);
     }
     operations.iter().map(|operation| turn.batch_work(captured, operation)).collect()

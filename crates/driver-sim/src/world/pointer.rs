@@ -115,6 +115,11 @@ impl<T: Copy> Out<T> {
 }
 
 impl<T> In<T> {
+    /// No pointer.
+    pub(crate) const fn null() -> Self {
+        Self(std::ptr::null())
+    }
+
     /// The pointer itself, for arguments that are addresses to the driver (host memory of a copy).
     pub(crate) fn as_ptr(self) -> *const T {
         self.0

@@ -147,6 +147,9 @@ fn graphs_with_memory_are_not_copied_lose_no_nodes_and_have_one_executable() {
     assert_eq!(instantiate(&sim, g).map(|_| ()), UNSUPPORTED);
     assert_eq!(free(&sim, g, &[], at).map(|_| ()), VALUE, "it was made executable");
     call!(sim, cuGraphExecDestroy(exec)).unwrap();
+    assert_eq!(free(&sim, g, &[made], at).map(|_| ()), VALUE, "it was");
+    let g = graph(&sim);
+    let (made, at) = alloc(&sim, g, &[], 4).unwrap();
     free(&sim, g, &[made], at).unwrap();
     assert_eq!(free(&sim, g, &[made], at).map(|_| ()), VALUE, "twice");
     assert_eq!(free(&sim, g, &[], 64).map(|_| ()), VALUE, "no graph's memory");

@@ -38,10 +38,8 @@ fn a_kernel_node_tells_its_parameters_and_runs_with_others_once_changed() {
     value = 8;
     let mut told = CUDA_KERNEL_NODE_PARAMS::default();
     call!(sim, cuGraphKernelNodeGetParams_v2(node, &raw mut told)).unwrap();
-    assert_eq!(
-        (told.kern, told.func, told.ctx, told.gridDimX),
-        (put, CUfunction::NULL, context, 1)
-    );
+    let function: CUfunction = get!(sim, cuKernelGetFunction(out, put)).unwrap();
+    assert_eq!((told.kern, told.func, told.ctx, told.gridDimX), (put, function, context, 1));
     // SAFETY: the driver tells a list of two parameters, there until the node ends or is changed.
     let second = unsafe { told.kernelParams.add(1) };
     // SAFETY: as above.
@@ -70,7 +68,10 @@ fn a_kernel_node_needs_a_context_and_one_of_a_function_crashes_without() {
     let node = kernel_node(&sim, g, &[], of_function).unwrap();
     kernel_node(&sim, g, &[], unnamed).unwrap();
     let neither = CUDA_KERNEL_NODE_PARAMS { kern: CUkernel::NULL, ..of_kernel };
-    assert_eq!(kernel_node(&sim, g, &[], neither).map(|_| ()), VALUE);
+    let no_handle = Err(CUresult::INVALID_HANDLE);
+    assert_eq!(kernel_node(&sim, g, &[], neither).map(|_| ()), no_handle);
+    let cast = CUDA_KERNEL_NODE_PARAMS { func: CUfunction(put.0), ..neither };
+    assert_eq!(kernel_node(&sim, g, &[], cast).map(|_| ()), no_handle);
     let flat = CUDA_KERNEL_NODE_PARAMS { gridDimX: 0, ..of_kernel };
     assert_eq!(kernel_node(&sim, g, &[], flat).map(|_| ()), VALUE);
     call!(sim, cuCtxSetCurrent(CUcontext::NULL)).unwrap();
@@ -242,8 +243,9 @@ fn a_child_graph_that_is_moved_keeps_its_handle_and_is_nobody_else_s() {
     let embedded: CUgraph = get!(sim, cuGraphChildGraphNodeGetGraph(node, out)).unwrap();
     assert_eq!(embedded, inner);
     assert_eq!(call!(sim, cuGraphDestroy(inner)), VALUE);
-    assert_eq!(any(&sim, other, &[], &mut child_params(inner, MOVE)).map(|_| ()), VALUE);
-    assert_eq!(crate::graph_exec::instantiate(&sim, inner).map(|_| ()), VALUE);
+    let unsupported = Err(CUresult::NOT_SUPPORTED);
+    assert_eq!(any(&sim, other, &[], &mut child_params(inner, MOVE)).map(|_| ()), unsupported);
+    assert_eq!(crate::graph_exec::instantiate(&sim, inner).map(|_| ()), unsupported);
     run(&sim, g);
     assert_eq!(runs.count(), 1);
     call!(sim, cuGraphDestroy(g)).unwrap();
@@ -355,7 +357,9 @@ fn batches_of_values_are_written_and_waited_for_in_a_graph() {
     let wait = add(batch(&mut [operation(Kind::CU_STREAM_MEM_OP_WAIT_VALUE_32, 2)])).unwrap();
     let mut write = [operation(Kind::CU_STREAM_MEM_OP_WRITE_VALUE_32, 2)];
     let written = add(batch(&mut write)).unwrap();
-    assert_eq!(add(batch(&mut [])).map(|_| ()), VALUE);
+    add(batch(&mut [])).unwrap();
+    let unnamed = CUDA_BATCH_MEM_OP_NODE_PARAMS { ctx: CUcontext::NULL, ..batch(&mut write) };
+    assert_eq!(add(unnamed).map(|_| ()), VALUE);
     let mut told = CUDA_BATCH_MEM_OP_NODE_PARAMS::default();
     call!(sim, cuGraphBatchMemOpNodeGetParams(written, &raw mut told)).unwrap();
     assert_eq!((told.ctx, told.count, told.paramArray.is_null()), (context, 1, false));
@@ -404,9 +408,8 @@ fn semaphores_of_other_apis_are_signalled_and_waited_for_in_a_graph() {
     let mut told = CUDA_EXT_SEM_WAIT_NODE_PARAMS::default();
     call!(sim, cuGraphExternalSemaphoresWaitNodeGetParams(waiting, &raw mut told)).unwrap();
     let nothing = CUDA_EXT_SEM_WAIT_NODE_PARAMS { numExtSems: 0, ..waits };
-    let refused =
-        call!(sim, cuGraphExternalSemaphoresWaitNodeSetParams(waiting, &raw const nothing));
-    assert_eq!((told.numExtSems, refused), (1, VALUE));
+    assert_eq!(told.numExtSems, 1);
+    call!(sim, cuGraphExternalSemaphoresWaitNodeSetParams(waiting, &raw const nothing)).unwrap();
     run(&sim, g);
     assert_clean(&sim);
 }
@@ -478,5 +481,24 @@ fn captured_work_is_told_as_nodes_are() {
     assert_eq!((kernel.gridDimX, kernel.kernelParams.is_null()), (2, false));
     run(&sim, g);
     assert_eq!(words(&sim, at), [7, 0x0009_0009]);
+    assert_clean(&sim);
+}
+
+#[test]
+fn a_node_of_an_event_names_one_and_an_empty_node_leaves_nothing_behind() {
+    let (sim, _) = seeded(1);
+    let (g, none) = (graph(&sim), std::ptr::null());
+    let event = CUevent::NULL;
+    let record: Asked<CUgraphNode> = get!(sim, cuGraphAddEventRecordNode(out, g, none, 0, event));
+    let wait: Asked<CUgraphNode> = get!(sim, cuGraphAddEventWaitNode(out, g, none, 0, event));
+    assert_eq!([record, wait].map(|added| added.map(|_| ())), [VALUE, VALUE]);
+    let mut params =
+        CUgraphNodeParams { type_: Type::CU_GRAPH_NODE_TYPE_EMPTY, ..CUgraphNodeParams::default() };
+    let node = any(&sim, g, &[], &mut params).unwrap();
+    call!(sim, cuGraphNodeSetParams(node, &raw mut params)).unwrap();
+    let mut words = [0; 29];
+    words[28] = 1;
+    params.__bindgen_anon_1.reserved1 = words;
+    assert_eq!(any(&sim, g, &[], &mut params).map(|_| ()), VALUE);
     assert_clean(&sim);
 }

@@ -67,7 +67,9 @@ fn a_whole_update_that_fails_says_why_and_changes_nothing() {
     assert_eq!(update(&sim, exec, other), (FAILED, 2, CUgraphNode::NULL), "fewer nodes");
     let first = fill(&sim, other, &[], fill_params(at, 2, 1)).unwrap();
     let loose = empty(&sim, other, &[]).unwrap();
-    assert_eq!(update(&sim, exec, other), (FAILED, 2, loose), "another edge");
+    assert_eq!(update(&sim, exec, other), (FAILED, 2, CUgraphNode::NULL), "another edge");
+    let nowhere = call!(sim, cuGraphExecUpdate_v2(exec, other, std::ptr::null_mut()));
+    assert_eq!(nowhere, FAILED, "where it failed needn't be told");
     call!(sim, cuGraphDestroyNode(loose)).unwrap();
     let hosted = host(&sim, other, &[first], &runs);
     assert_eq!(update(&sim, exec, other), (FAILED, 3, hosted), "another kind");
@@ -82,8 +84,7 @@ fn a_whole_update_that_fails_says_why_and_changes_nothing() {
     assert_eq!(update(&sim, exec, other).1, 1, "a cycle");
     launch(&sim, exec).unwrap();
     assert_eq!((words(&sim, at), runs.count()), ([1, 0], 0));
-    let none = std::ptr::null_mut();
-    assert_eq!(call!(sim, cuGraphExecUpdate_v2(exec, g, none)), VALUE);
+    call!(sim, cuGraphExecUpdate_v2(exec, g, std::ptr::null_mut())).unwrap();
     assert_clean(&sim);
 }
 
@@ -191,7 +192,7 @@ fn a_child_graph_of_an_executable_is_changed_for_one_of_the_same_shape() {
     assert_eq!(words(&sim, at), [3]);
     let longer = inner_of(4);
     empty(&sim, longer, &[]).unwrap();
-    assert_eq!(call!(sim, cuGraphExecChildGraphNodeSetParams(exec, node, longer)), VALUE);
+    assert_eq!(call!(sim, cuGraphExecChildGraphNodeSetParams(exec, node, longer)), FAILED);
     assert_clean(&sim);
 }
 

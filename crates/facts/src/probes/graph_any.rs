@@ -128,7 +128,16 @@ pub(super) const PROBES: &[Probe] = &[
             Ok(())
         })
     }),
-    Probe::fails(Call::cuGraphAddBatchMemOpNode, "a graph's batch has operations", |c| {
+    Probe::fails(Call::cuGraphAddBatchMemOpNode, "a graph's batch has no unknown flags", |c| {
+        let context = c.current()?;
+        let (graph, memory) = (c.graph()?, c.memory(64)?);
+        let mut operation = write(memory, 5);
+        let flags = CUDA_BATCH_MEM_OP_NODE_PARAMS { flags: 1, ..batch(context, &mut operation) };
+        let mut node = CUgraphNode::NULL;
+        ask!(c.cuGraphAddBatchMemOpNode(&raw mut node, graph, null(), 0, &raw const flags));
+        Ok(())
+    }),
+    Probe::case(Call::cuGraphAddBatchMemOpNode, "a graph's batch has operations", |c| {
         let context = c.current()?;
         let (graph, memory) = (c.graph()?, c.memory(64)?);
         let mut operation = write(memory, 5);
@@ -172,7 +181,19 @@ pub(super) const PROBES: &[Probe] = &[
             Ok(())
         })
     }),
-    Probe::fails(Call::cuGraphBatchMemOpNodeSetParams, "a batch isn't changed to none", |c| {
+    Probe::fails(
+        Call::cuGraphBatchMemOpNodeSetParams,
+        "a batch isn't changed to unknown flags",
+        |c| {
+            let (node, memory) = batch_node(c)?;
+            let mut operation = write(memory, 6);
+            let params = batch(c.what_is_current()?, &mut operation);
+            let params = CUDA_BATCH_MEM_OP_NODE_PARAMS { flags: 1, ..params };
+            ask!(c.cuGraphBatchMemOpNodeSetParams(node, &raw const params));
+            Ok(())
+        },
+    ),
+    Probe::case(Call::cuGraphBatchMemOpNodeSetParams, "a batch isn't changed to none", |c| {
         let (node, memory) = batch_node(c)?;
         let mut operation = write(memory, 6);
         let params = batch(c.what_is_current()?, &mut operation);
@@ -281,11 +302,9 @@ fn moved(inner: CUgraph) -> CUgraphNodeParams {
 fn any_host(ran: &'static AtomicU32) -> CUgraphNodeParams {
     let mut params = any_params(CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST);
     let of_host = host_params(ran);
-    params.__bindgen_anon_1.host = CUDA_HOST_NODE_PARAMS_v2 {
-        fn_: of_host.fn_,
-        userData: of_host.userData,
-        ..CUDA_HOST_NODE_PARAMS_v2::default()
-    };
+    // Field by field: a whole struct would bring its padding along, and what means nothing has to be zero.
+    params.__bindgen_anon_1.host.fn_ = of_host.fn_;
+    params.__bindgen_anon_1.host.userData = of_host.userData;
     params
 }
 

@@ -48,12 +48,22 @@ pub(super) const PROBES: &[Probe] = &[
         params.poolProps.handleTypes =
             CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         ask!(c.cuGraphAddMemAllocNode(out, graph, null(), 0, &raw mut params), "shareable");
-        params = alloc_params(c, 64)?;
-        params.accessDescCount = 1;
-        ask!(c.cuGraphAddMemAllocNode(out, graph, null(), 0, &raw mut params), "access");
         ask!(c.cuGraphAddMemAllocNode(out, graph, null(), 0, null_mut()), "no_params");
         Ok(())
     }),
+    Probe::crashes(
+        Call::cuGraphAddMemAllocNode,
+        "a graph's allocation has a list of access",
+        |c| {
+            c.current()?;
+            let graph = c.graph()?;
+            let mut node = CUgraphNode::NULL;
+            let mut params = alloc_params(c, 64)?;
+            params.accessDescCount = 1;
+            crash!(c.cuGraphAddMemAllocNode(&raw mut node, graph, null(), 0, &raw mut params));
+            Ok(())
+        },
+    ),
     Probe::works(Call::cuGraphMemAllocNodeGetParams, "an allocation tells its parameters", |c| {
         c.current()?;
         let graph = c.graph()?;

@@ -532,11 +532,9 @@ fn events(c: &Ctx) -> Made<(CUgraphNode, CUgraphNode, CUgraphExec)> {
 fn any_host(ran: &'static AtomicU32) -> CUgraphNodeParams {
     let mut params = any_params(CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST);
     let of_host = host_params(ran);
-    params.__bindgen_anon_1.host = CUDA_HOST_NODE_PARAMS_v2 {
-        fn_: of_host.fn_,
-        userData: of_host.userData,
-        ..CUDA_HOST_NODE_PARAMS_v2::default()
-    };
+    // Field by field: a whole struct would bring its padding along, and what means nothing has to be zero.
+    params.__bindgen_anon_1.host.fn_ = of_host.fn_;
+    params.__bindgen_anon_1.host.userData = of_host.userData;
     params
 }
 

@@ -12,6 +12,10 @@ pub(crate) const KNOWN: &[(&str, &str)] = &[
         "the real driver's kernel was done in time; here what is closed too early is always seen",
     ),
     (
+        "physical memory is made for a fabric",
+        "the machine that was read isn't let into a fabric; the simulated one is",
+    ),
+    (
         "memory of another process's pool in use is freed on an idle stream",
         "another reading of the same gave ILLEGAL_ADDRESS for the busy stream; here what is freed too early is always seen",
     ),

@@ -53,7 +53,9 @@ pub(crate) fn run() -> Result<()> {
 pub(crate) fn print(tests: Tally, mutants: Option<Score>) -> Result<()> {
     let root = workspace::root();
     println!("functions_listed: {}", list::read(&root.join("crates/driver-sys/src/list"))?.len());
-    println!("functions_simulated: {}", simulated()?);
+    for (name, value) in simulated()? {
+        println!("{name}: {value}");
+    }
     println!("resource_types: {}", resources::count(&root)?);
     println!("tests_passed: {}", tests.passed);
     println!("{}", mutants.map_or_else(mutants::count, Ok)?);
@@ -71,14 +73,22 @@ pub(crate) fn print(tests: Tally, mutants: Option<Score>) -> Result<()> {
     }
 }
 
+/// What the probes' program counts.
+const FROM_PROBES: [&str; 4] =
+    ["functions_simulated", "facts_compared", "facts_agree", "capture_matrix_cells"];
+
 /// Has the probes' program count what the simulated driver answers as a real one did.
-fn simulated() -> Result<u32> {
+fn simulated() -> Result<Vec<(&'static str, u32)>> {
     let mut command = workspace::cargo(&["run", "--quiet", "-p", "cuhold-facts", "--bin", "facts"]);
     let output = workspace::output(command.args(["--", "--count"]))?;
-    let count = output.lines().find_map(|line| line.strip_prefix("functions_simulated: "));
-    count
-        .and_then(|count| count.trim().parse().ok())
-        .ok_or_else(|| format!("the probes' program counted nothing: {output}"))
+    let counted = FROM_PROBES.into_iter().map(|name| {
+        let line = output.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let count = line.and_then(|count| count.trim().parse().ok());
+        count
+            .map(|count| (name, count))
+            .ok_or_else(|| format!("the probes' program said nothing of {name}: {output}"))
+    });
+    counted.collect()
 }
 
 fn from_sources() -> Result<()> {

@@ -37,4 +37,4 @@ pub use export::Export;
 pub use probe::{Caller, Kind, Mode, Probe, Question, Situation, Whose};
 pub use reading::{ColumnReading, Difference, Reading, agreed, columns, compare};
 pub use run::{Plan, Target, answer_alone, describe_alone, export_alone};
-pub use simulated::{committed, simulated};
+pub use simulated::{Agreement, agreement, committed, simulated};

@@ -9,8 +9,8 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use cuhold_facts::{
-    Export, Plan, Reading, Target, agreed, answer_alone, columns, committed, compare,
-    describe_alone, export_alone, simulated,
+    Export, Plan, Reading, Target, agreed, agreement, answer_alone, columns, committed, compare,
+    describe_alone, export_alone,
 };
 
 /// What a CUDA driver answers, asked of any driver.
@@ -45,7 +45,8 @@ struct Arguments {
     /// Says what a reading shows of the list's capture and context columns, and marks where the list says otherwise.
     #[arg(long, value_name = "READING")]
     columns: Option<PathBuf>,
-    /// Says how many functions the simulated driver has, by the committed reading.
+    /// Says how many functions the simulated driver has, by the committed reading, and how many questions and cells of
+    /// captures were compared.
     #[arg(long)]
     count: bool,
     /// Asks one question in this process.
@@ -98,7 +99,11 @@ fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     } else if let Some(path) = &arguments.columns {
         write_columns(&Reading::load(path)?, &mut out)?;
     } else if arguments.count {
-        writeln!(out, "functions_simulated: {}", simulated()?.len())?;
+        let counted = agreement()?;
+        writeln!(out, "functions_simulated: {}", counted.functions.len())?;
+        writeln!(out, "facts_compared: {}", counted.compared)?;
+        writeln!(out, "facts_agree: {}", counted.agree)?;
+        writeln!(out, "capture_matrix_cells: {}", counted.capture_cells)?;
     } else {
         let text = take(arguments)?.to_json()?;
         match &arguments.out {

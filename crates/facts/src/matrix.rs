@@ -32,6 +32,9 @@ const MODES: [(&str, Mode); 3] =
 const CALLERS: [(&str, Caller); 3] =
     [("same", Caller::Same), ("other", Caller::Other), ("other_relaxed", Caller::OtherRelaxed)];
 
+/// How many cells an answer has: each with a stream of either kind.
+pub(crate) const CELLS: usize = MODES.len() * CALLERS.len() * 2;
+
 impl Ctx {
     /// Makes the call in every cell, each time made ready anew. A word is the status and what became of the capture; where
     /// it is another with a stream that is ordered with the legacy default stream, that is a word of its own.
@@ -89,7 +92,10 @@ impl Ctx {
             }),
         };
         let became = self.capture_status(captured);
-        self.end_quietly(captured);
+        if became.is_ok_and(|status| status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+        {
+            self.end_quietly(captured);
+        }
         done.and(became)
     }
 
@@ -109,7 +115,7 @@ impl Ctx {
         Ok(stream)
     }
 
-    /// So that the next cell finds no capture. The stream may be gone with its context.
+    /// So that the next cell finds no capture.
     fn end_quietly(&self, captured: CUstream) {
         let mut graph = CUgraph::NULL;
         // SAFETY: *pointers*: a local. *Handles*: a stream of this cell, with whose capture nobody else works. *Calls

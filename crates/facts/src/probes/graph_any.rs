@@ -295,7 +295,9 @@ pub(super) const PROBES: &[Probe] = &[
 fn moved(inner: CUgraph) -> CUgraphNodeParams {
     let mut params = any_params(CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH);
     let ownership = CUgraphChildGraphNodeOwnership::CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
-    params.__bindgen_anon_1.graph = CUDA_CHILD_GRAPH_NODE_PARAMS { graph: inner, ownership };
+    // As for a host node.
+    params.__bindgen_anon_1.graph.graph = inner;
+    params.__bindgen_anon_1.graph.ownership = ownership;
     params
 }
 

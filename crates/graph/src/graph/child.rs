@@ -81,10 +81,10 @@ impl Graph {
             type_: CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH,
             ..CUgraphNodeParams::default()
         };
-        params.__bindgen_anon_1.graph = CUDA_CHILD_GRAPH_NODE_PARAMS {
-            graph: child.as_raw(),
-            ownership: CUgraphChildGraphNodeOwnership::CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE,
-        };
+        // Field by field: a whole struct would bring its padding along, and what means nothing has to be zero (measured).
+        params.__bindgen_anon_1.graph.graph = child.as_raw();
+        params.__bindgen_anon_1.graph.ownership =
+            CUgraphChildGraphNodeOwnership::CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
         let added = self.add_node(NodeKind::Child, after, &mut params, []);
         match self.added_child(added, kinds) {
             Ok(node) => {

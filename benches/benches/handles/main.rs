@@ -37,7 +37,9 @@ impl Bed {
             Self { device, raw: raw::Raw::load(), peer: Some(peer::Peer::new()) }
         } else {
             let sim = cuhold::sim::Sim::new();
-            sim.register_kernel("nop", |_| Ok(()));
+            for kernel in ["nop", "nop3"] {
+                sim.register_kernel(kernel, |_| Ok(()));
+            }
             let driver = Driver::from_api(sim.clone());
             let device = Device::with_driver(&driver, 0).unwrap();
             device.set_current().unwrap();

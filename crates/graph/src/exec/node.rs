@@ -24,7 +24,6 @@ use cuhold_handles::{
         ffi::{CUgraphExec, CUgraphNode},
         mutant,
     },
-    scope,
 };
 
 /// Which node is changed, and by which call.
@@ -74,7 +73,7 @@ impl GraphExec {
         self.driver().check_same(kernel.driver(), "kernel")?;
         let mut kept = vec![Operand::Kernel(kernel.clone())];
         args.keep(&mut |value| kept.push(Operand::Value(value)));
-        let context = self.context().clone();
+        let (driver, context) = (self.driver().clone(), self.context().clone());
         let call = Call::cuGraphExecKernelNodeSetParams_v2;
         let change = Change::of((graph, node), NodeKind::Kernel, call);
         self.change_scoped(&change, kept, |exec, node| {
@@ -84,12 +83,10 @@ impl GraphExec {
                         "config: an executable's node keeps its launch attributes, so none can be given",
                     ));
                 }
-                // In its context: with none current the driver ended the process (measured).
-                scope::run(context.target(), |calls| {
-                    // SAFETY: *pointers*: parameters whose arguments live; *handles*: this value's executable, a live node,
-                    // a live kernel, the executable's context. *Layout*: the caller's promise.
-                    unsafe { calls.cuGraphExecKernelNodeSetParams_v2(exec, node, params) }
-                })
+                // SAFETY: *pointers*: parameters whose arguments live; *handles*: this value's executable, a live node, a live
+                // kernel, the executable's context. *Layout*: the caller's promise.
+                unsafe { driver.callable()?.cuGraphExecKernelNodeSetParams_v2(exec, node, params) }
+                    .map_err(|failure| driver.error(failure))
             })
         })
     }
@@ -169,7 +166,7 @@ impl GraphExec {
     ///
     /// # Errors
     /// A node that isn't of the graph that this was made from, or not a child node; a graph of another driver; the calls'
-    /// failures, as of [`set_kernel`](Self::set_kernel): `INVALID_VALUE` for a graph of another shape.
+    /// failures, as of [`set_kernel`](Self::set_kernel): `GRAPH_EXEC_UPDATE_FAILURE` for a graph of another shape.
     #[doc(alias = "cuGraphExecChildGraphNodeSetParams")]
     pub fn set_child(&mut self, graph: &Graph, node: Node, child: &mut Graph) -> Result<()> {
         self.driver().check_same(child.driver(), "child")?;

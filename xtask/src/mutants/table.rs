@@ -379,6 +379,34 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "what cudarc still uses isn't ended",
         cudarc("loan::tests::a_loan_ends_once_nobody_has_the_other_value_and_a_weak_one_counts"),
     ),
+    // Graphs by definition.
+    mutant(
+        "graph-operands",
+        "what a node uses is kept from the call that adds it on",
+        graph(
+            "definition::scenario_s46_a_kernel_s_buffer_lives_as_long_as_an_executable_that_uses_it",
+        ),
+    ),
+    mutant(
+        "graph-copied",
+        "what a copy or an executable may use stays although its node was removed",
+        graph("definition::a_removed_node_lets_go_of_what_it_used_unless_a_copy_may_use_it"),
+    ),
+    mutant(
+        "graph-cycle",
+        "an edge that closes a cycle is refused before the driver is asked",
+        graph("ownership::a_cycle_of_many_nodes_is_refused_before_the_driver_is_asked"),
+    ),
+    mutant(
+        "graph-body",
+        "what a conditional body can't hold is refused when it is added",
+        graph("bodies::what_a_body_cannot_hold_is_refused_before_the_driver_is_asked"),
+    ),
+    mutant(
+        "graph-doubt",
+        "after a removal that failed the driver is asked whether the node is there",
+        graph("ownership::a_removal_that_was_done_although_it_failed_is_found_out"),
+    ),
     // Executable graphs.
     mutant(
         "exec-retired",

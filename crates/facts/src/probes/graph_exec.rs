@@ -9,6 +9,7 @@ use core::{
 
 use cuhold_driver_sys::{Call, ffi::*};
 
+use super::graph_kit::child_node;
 use crate::{
     ctx::Ctx,
     host,
@@ -269,6 +270,35 @@ pub(super) const PROBES: &[Probe] = &[
         c.note("ended", ended.load(Ordering::SeqCst));
         Ok(())
     }),
+    Probe::case(Call::cuGraphExecDestroy, "an executable holds what a child graph holds", |c| {
+        c.current()?;
+        let (inner, ended) = holding(c)?;
+        let graph = c.graph()?;
+        child_node(c, graph, inner)?;
+        ask!(c.cuGraphDestroy(inner), "inner");
+        c.note("ended", ended.load(Ordering::SeqCst));
+        let exec = instantiate(c, graph)?;
+        ask!(c.cuGraphDestroy(graph), "graph");
+        c.note("ended", ended.load(Ordering::SeqCst));
+        ask!(c.cuGraphExecDestroy(exec));
+        c.note("ended", ended.load(Ordering::SeqCst));
+        Ok(())
+    }),
+    Probe::case(
+        Call::cuGraphDestroyNode,
+        "a child node that goes lets go of what its graph holds",
+        |c| {
+            c.current()?;
+            let (inner, ended) = holding(c)?;
+            let graph = c.graph()?;
+            let node = child_node(c, graph, inner)?;
+            must!(c.cuGraphDestroy(inner));
+            c.note("ended", ended.load(Ordering::SeqCst));
+            ask!(c.cuGraphDestroyNode(node));
+            c.note("ended", ended.load(Ordering::SeqCst));
+            Ok(())
+        },
+    ),
     Probe::case(Call::cuGraphExecDestroy, "a launch under way holds it too", |c| {
         c.current()?;
         let (graph, ended) = holding(c)?;

@@ -160,7 +160,6 @@ impl Graph {
         options: ExecOptions,
         upload: Option<&Stream>,
     ) -> Result<GraphExec> {
-        self.check()?;
         options.check()?;
         let mut params =
             CUDA_GRAPH_INSTANTIATE_PARAMS { flags: options.flags(), ..Default::default() };

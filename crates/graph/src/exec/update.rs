@@ -166,7 +166,6 @@ impl GraphExec {
     /// ```
     #[doc(alias = "cuGraphExecUpdate")]
     pub fn update(&mut self, graph: &mut Graph) -> Result<(), UpdateRefused> {
-        graph.check()?;
         self.driver().check_same(graph.driver(), "graph")?;
         self.look()?;
         // Also where it fails: the executable may have been changed all the same.

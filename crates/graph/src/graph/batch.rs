@@ -207,4 +207,27 @@ impl Graph {
             (made.map(|()| raw).map_err(|failure| to.context.driver().error(failure)), kept)
         })
     }
+
+    /// Lets a node do other operations. Executables that were made before go on with what they have.
+    ///
+    /// Calls `cuGraphBatchMemOpNodeSetParams`; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// A node of another graph, one that was removed, or one of another kind; no operations, or one of another driver; the
+    /// calls' failures, after which all buffers are kept.
+    #[doc(alias = "cuGraphBatchMemOpNodeSetParams")]
+    pub fn set_batch(&mut self, node: Node, operations: &[BatchOperation]) -> Result<()> {
+        let (mut list, count, kept) = self.operations(operations)?;
+        let params = CUDA_BATCH_MEM_OP_NODE_PARAMS {
+            ctx: self.context().as_raw(),
+            count,
+            paramArray: list.as_mut_ptr(),
+            flags: 0,
+        };
+        self.change(node, NodeKind::Batch, (kept.len(), kept), |calls, raw| {
+            // SAFETY: *pointers*: a live local, operations of the number, on memory that is kept; *handles*: a live node.
+            unsafe { calls.cuGraphBatchMemOpNodeSetParams(raw, &raw const params) }
+        })
+    }
 }

@@ -71,7 +71,6 @@ impl Graph {
     /// The call's failure.
     #[doc(alias = "cuGraphConditionalHandleCreate")]
     pub fn condition(&mut self, default: Option<u32>) -> Result<Condition> {
-        self.check()?;
         self.inner.conditions.reserve(1);
         let (driver, graph, context) = (self.driver(), self.as_raw(), self.context().as_raw());
         let flags = if default.is_some() { CU_GRAPH_COND_ASSIGN_DEFAULT } else { 0 };

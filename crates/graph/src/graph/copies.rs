@@ -35,7 +35,6 @@ impl Graph {
     /// ```
     #[doc(alias = "cuGraphClone")]
     pub fn try_clone(&mut self) -> Result<Self> {
-        self.check()?;
         let Self { raw, inner } = self;
         // Also where it fails: it may have been copied all the same.
         inner.operands.copied();
@@ -125,7 +124,6 @@ impl Inner {
             operands: Operands::default(),
             conditions: Vec::new(),
             origin: Some(self.nodes.graph()),
-            poison: None,
             edges_are_doubtful: self.edges_are_doubtful,
             scratch: Vec::new(),
         })

@@ -241,11 +241,69 @@ impl Graph {
         src: impl CopySource<T>,
     ) -> Result<()> {
         let (params, kept) = self.between(&dst, &src)?;
-        self.change_with(node, NodeKind::Copy, kept.len(), |calls, raw, context| {
-            let params = &raw const params;
-            // SAFETY: *pointers*: a live local; both ends lie within memory that is kept; *handles*: a live node.
-            let set = unsafe { calls.cuGraphMemcpyNodeSetParams(raw, params) };
-            (set.map_err(|failure| context.driver().error(failure)), kept)
+        self.change_copy(node, &params, kept)
+    }
+
+    /// Lets a node copy host memory to the device, which the graph owns from here on. Executables that were made before go on
+    /// with what they have.
+    ///
+    /// Calls `cuGraphMemcpyNodeSetParams`; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// As [`copy_from_host`](Self::copy_from_host); a node that copies nothing. After the calls' failures all memory is kept.
+    #[doc(alias = "cuGraphMemcpyNodeSetParams")]
+    pub fn set_copy_from_host<T: Pod, S: HostSource<T>>(
+        &mut self,
+        node: Node,
+        dst: impl CopyTarget<T>,
+        src: S,
+    ) -> Result<()> {
+        let (params, kept) = self.read_host(&dst, src)?;
+        self.change_copy(node, &params, kept)
+    }
+
+    /// Lets a node copy host memory, as it is at each launch, to the device. Executables that were made before go on with what
+    /// they have.
+    ///
+    /// Calls `cuGraphMemcpyNodeSetParams`; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// As [`set_copy_from_host`](Self::set_copy_from_host).
+    #[doc(alias = "cuGraphMemcpyNodeSetParams")]
+    pub fn set_copy_from_shared<T: Pod + Send>(
+        &mut self,
+        node: Node,
+        dst: impl CopyTarget<T>,
+        src: &SharedHost<T>,
+    ) -> Result<()> {
+        let (params, kept) = self.read_shared(&dst, src)?;
+        self.change_copy(node, &params, kept)
+    }
+
+    /// Lets a node copy memory of the device to the host. Executables that were made before go on with what they have.
+    ///
+    /// Calls `cuGraphMemcpyNodeSetParams`; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// As [`set_copy_from_host`](Self::set_copy_from_host).
+    #[doc(alias = "cuGraphMemcpyNodeSetParams")]
+    pub fn set_copy_to_shared<T: Pod + Send>(
+        &mut self,
+        node: Node,
+        dst: &SharedHost<T>,
+        src: impl CopySource<T>,
+    ) -> Result<()> {
+        let (params, kept) = self.write_shared(dst, &src)?;
+        self.change_copy(node, &params, kept)
+    }
+
+    fn change_copy(&mut self, node: Node, params: &CUDA_MEMCPY3D, kept: Kept) -> Result<()> {
+        self.change(node, NodeKind::Copy, (kept.len(), kept), |calls, raw| {
+            // SAFETY: *pointers*: live; both ends lie within memory that is kept; *handles*: a live node.
+            unsafe { calls.cuGraphMemcpyNodeSetParams(raw, params) }
         })
     }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 use cuhold_handles::{
     Error, Note, Result,
-    driver_sys::{Calls, Failure, ffi::*},
+    driver_sys::{Calls, Failure, ffi::*, mutant},
 };
 use std::ptr;
 
@@ -161,7 +161,8 @@ impl Graph {
                 // The driver refuses it.
                 most = most.min(nth);
             }
-            if self.inner.order.add_edge(from, to, edge.kind.ports()).is_err() {
+            let added = self.inner.order.add_edge(from, to, edge.kind.ports());
+            if added.is_err() && !mutant::is_out("graph-cycle") {
                 for edge in edges.iter().take(nth) {
                     let (from, to) = places(edge);
                     self.inner.order.remove_edge(from, to);
@@ -220,7 +221,6 @@ impl Graph {
 
     /// The graph that all these nodes are in.
     fn check_edges(&mut self, edges: &[Edge]) -> Result<Body> {
-        self.check()?;
         if self.inner.edges_are_doubtful {
             self.edges_again()?;
         }

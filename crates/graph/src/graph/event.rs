@@ -76,16 +76,12 @@ impl Graph {
             NodeKind::Wait => NodeKind::Wait,
             _ => NodeKind::Record,
         };
-        self.change_with(node, kind, 1, |calls, raw, context| {
-            let set = if kind == NodeKind::Wait {
-                // SAFETY: *handles*: a live node of the kind, a live event.
-                unsafe { calls.cuGraphEventWaitNodeSetEvent(raw, event.raw()) }
-            } else {
-                // SAFETY: as above.
-                unsafe { calls.cuGraphEventRecordNodeSetEvent(raw, event.raw()) }
-            };
-            let set = set.map_err(|failure| context.driver().error(failure));
-            (set, [Operand::Event(event.clone())])
+        let operands = [Operand::Event(event.clone())];
+        self.change(node, kind, (1, operands), |calls, raw| match kind {
+            // SAFETY: *handles*: a live node of the kind, a live event.
+            NodeKind::Wait => unsafe { calls.cuGraphEventWaitNodeSetEvent(raw, event.raw()) },
+            // SAFETY: as above.
+            _ => unsafe { calls.cuGraphEventRecordNodeSetEvent(raw, event.raw()) },
         })
     }
 }

@@ -75,11 +75,9 @@ impl Graph {
         value: T,
     ) -> Result<()> {
         let (params, kept) = self.fill_params(&dst, value)?;
-        self.change_with(node, NodeKind::Fill, kept.len(), |calls, raw, context| {
-            let params = &raw const params;
+        self.change(node, NodeKind::Fill, (kept.len(), kept), |calls, raw| {
             // SAFETY: *pointers*: a live local; the rows lie within a buffer that is kept; *handles*: a live node.
-            let set = unsafe { calls.cuGraphMemsetNodeSetParams(raw, params) };
-            (set.map_err(|failure| context.driver().error(failure)), kept)
+            unsafe { calls.cuGraphMemsetNodeSetParams(raw, &raw const params) }
         })
     }
 

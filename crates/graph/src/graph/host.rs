@@ -106,11 +106,9 @@ impl Graph {
         function: F,
     ) -> Result<()> {
         let (params, operand) = host_params(self.driver(), function);
-        self.change_with(node, NodeKind::Host, 1, |calls, raw, context| {
-            let params = &raw const params;
+        self.change(node, NodeKind::Host, (1, [operand]), |calls, raw| {
             // SAFETY: *pointers*: a live local; *handles*: a live node. *Calls back*: as above.
-            let set = unsafe { calls.cuGraphHostNodeSetParams(raw, params) };
-            (set.map_err(|failure| context.driver().error(failure)), [operand])
+            unsafe { calls.cuGraphHostNodeSetParams(raw, &raw const params) }
         })
     }
 }

@@ -11,8 +11,9 @@ use crate::{
     node::{After, Node},
 };
 use cuhold_handles::{
-    Driver, Kernel, KernelArgs, LaunchConfig, Result,
+    Context, Driver, Kernel, KernelArgs, LaunchConfig, Result,
     driver_sys::{Calls, ffi::*},
+    scope,
 };
 use smallvec::SmallVec;
 
@@ -105,11 +106,10 @@ impl Graph {
     ) -> Result<()> {
         self.driver().check_same(kernel.driver(), "kernel")?;
         let kept = kernel_operands(kernel, &args);
-        self.change_with(node, NodeKind::Kernel, kept.len(), |calls, raw, context| {
-            let set = kernel.as_node(context, config, &args, |params, attributes| {
-                set_kernel(calls, context.driver(), raw, params, attributes)
-            });
-            (set, kept)
+        self.change_with(node, NodeKind::Kernel, (kept.len(), kept), |raw, context| {
+            kernel.as_node(context, config, &args, |params, attributes| {
+                set_kernel(context, raw, params, attributes)
+            })
         })
     }
 }
@@ -135,17 +135,19 @@ fn add_kernel(
 }
 
 fn set_kernel(
-    calls: Calls<'_>,
-    driver: &Driver,
+    context: &Context,
     node: CUgraphNode,
     params: &CUDA_KERNEL_NODE_PARAMS,
     attributes: &[CUlaunchAttribute],
 ) -> Result<()> {
     // SAFETY: *pointers*: parameters whose arguments live; *handles*: a live node, a live kernel. *Layout*: the caller's
     // promise.
-    unsafe { calls.cuGraphKernelNodeSetParams_v2(node, params) }
-        .map_err(|failure| driver.error(failure))?;
-    set_attributes(calls, driver, node, attributes).map_err(|error| error.with_completed(1))
+    scope::run(context.target(), |calls| unsafe {
+        calls.cuGraphKernelNodeSetParams_v2(node, params)
+    })?;
+    let driver = context.driver();
+    set_attributes(driver.callable()?, driver, node, attributes)
+        .map_err(|error| error.with_completed(1))
 }
 
 fn set_attributes(

@@ -105,8 +105,6 @@ pub(crate) struct Inner {
     conditions: Vec<(CUgraphConditionalHandle, Option<Node>)>,
     /// The number of the graph that this is a copy of.
     origin: Option<u64>,
-    /// Why the driver can't be asked any more.
-    poison: Option<&'static str>,
     /// Whether a call failed so that it isn't known which edges there are.
     edges_are_doubtful: bool,
     /// Raw nodes on their way to a call.
@@ -126,7 +124,6 @@ impl Inner {
             operands: Operands::default(),
             conditions: Vec::new(),
             origin: None,
-            poison: None,
             edges_are_doubtful: false,
             scratch: Vec::new(),
         })
@@ -329,14 +326,6 @@ impl Graph {
     /// A node of another graph, or one that was removed.
     pub fn raw_node(&self, node: Node) -> Result<CUgraphNode> {
         Ok(self.inner.usable(node)?.raw)
-    }
-
-    /// Refuses a graph that the driver can't be asked about any more.
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.inner.poison {
-            Some(why) => Err(Error::state(why)),
-            None => Ok(()),
-        }
     }
 
     /// Ends the graph here and now. Executables that were made from it go on.

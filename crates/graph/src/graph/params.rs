@@ -108,7 +108,6 @@ impl Graph {
     /// # Ok::<(), cuhold_handles::Error>(())
     /// ```
     pub fn params(&self, node: Node) -> Result<NodeParams> {
-        self.check()?;
         let entry = self.inner.usable(node)?;
         let (raw, driver) = (entry.raw, self.driver());
         let calls = driver.callable()?;

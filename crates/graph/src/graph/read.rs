@@ -65,7 +65,6 @@ impl Graph {
     /// [adopted](Self::adopt) graph, whose bodies aren't known; the calls' failures.
     #[doc(alias = "cuGraphChildGraphNodeGetGraph")]
     pub fn body(&mut self, node: Node, nth: usize) -> Result<Body> {
-        self.check()?;
         let entry = self.inner.usable(node)?;
         let (raw, kind) = (entry.raw, entry.kind);
         let bodies = match (kind, entry.inside()) {

@@ -25,8 +25,9 @@ impl Graph {
     /// Adds a node that signals semaphores: a timeline's counter becomes the value, which others ignore. The semaphores are
     /// kept alive.
     ///
-    /// Calls `cuGraphAddExternalSemaphoresSignalNode`, and `cuGraphDestroyNode` where it is undone; every 256th time that something is kept also `cuUserObjectCreate` and
-    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    /// Calls `cuGraphAddExternalSemaphoresSignalNode`, and `cuGraphDestroyNode` where it is undone; every 256th
+    /// time that something is kept also `cuUserObjectCreate` and `cuGraphRetainUserObject`, and `cuUserObjectRelease` where
+    /// that failed.
     ///
     /// # Errors
     /// A node of another graph, or one that was removed; a place inside of a conditional body; no semaphores, or one of another
@@ -57,8 +58,9 @@ impl Graph {
     /// Adds a node that waits for semaphores: for a timeline's counter to be at least the value, which others ignore. The
     /// semaphores are kept alive.
     ///
-    /// Calls `cuGraphAddExternalSemaphoresWaitNode`, and `cuGraphDestroyNode` where it is undone; every 256th time that something is kept also `cuUserObjectCreate` and
-    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    /// Calls `cuGraphAddExternalSemaphoresWaitNode`, and `cuGraphDestroyNode` where it is undone; every 256th
+    /// time that something is kept also `cuUserObjectCreate` and `cuGraphRetainUserObject`, and `cuUserObjectRelease` where
+    /// that failed.
     ///
     /// # Errors
     /// As [`signal`](Self::signal).
@@ -80,6 +82,52 @@ impl Graph {
                 }
             });
             (made, kept)
+        })
+    }
+
+    /// Lets a node signal other semaphores, or with other values. Executables that were made before go on with what they have.
+    ///
+    /// Calls `cuGraphExternalSemaphoresSignalNodeSetParams`; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// A node of another graph, one that was removed, or one of another kind; no semaphores, or one of another driver; the
+    /// calls' failures, or that of making the context current and the caller's again, after which all semaphores are kept.
+    #[doc(alias = "cuGraphExternalSemaphoresSignalNodeSetParams")]
+    pub fn set_signal(&mut self, node: Node, semaphores: &Values) -> Result<()> {
+        let (raw_semaphores, kept, count) = self.semaphores(semaphores)?;
+        let list: Vec<_> = semaphores.iter().map(|(_, value)| signal(*value)).collect();
+        let params = CUDA_EXT_SEM_SIGNAL_NODE_PARAMS {
+            extSemArray: raw_semaphores.as_ptr().cast_mut(),
+            paramsArray: list.as_ptr(),
+            numExtSems: count,
+        };
+        self.change(node, NodeKind::Signal, (kept.len(), kept), |calls, raw| {
+            // SAFETY: *pointers*: a live local, two lists as long as they say; *handles*: a live node, live semaphores.
+            unsafe { calls.cuGraphExternalSemaphoresSignalNodeSetParams(raw, &raw const params) }
+        })
+    }
+
+    /// Lets a node wait for other semaphores, or with other values. Executables that were made before go on with what they have.
+    ///
+    /// Calls `cuGraphExternalSemaphoresWaitNodeSetParams`; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    ///
+    /// # Errors
+    /// A node of another graph, one that was removed, or one of another kind; no semaphores, or one of another driver; the
+    /// calls' failures, or that of making the context current and the caller's again, after which all semaphores are kept.
+    #[doc(alias = "cuGraphExternalSemaphoresWaitNodeSetParams")]
+    pub fn set_await(&mut self, node: Node, semaphores: &Values) -> Result<()> {
+        let (raw_semaphores, kept, count) = self.semaphores(semaphores)?;
+        let list: Vec<_> = semaphores.iter().map(|(_, value)| wait(*value)).collect();
+        let params = CUDA_EXT_SEM_WAIT_NODE_PARAMS {
+            extSemArray: raw_semaphores.as_ptr().cast_mut(),
+            paramsArray: list.as_ptr(),
+            numExtSems: count,
+        };
+        self.change(node, NodeKind::Await, (kept.len(), kept), |calls, raw| {
+            // SAFETY: *pointers*: a live local, two lists as long as they say; *handles*: a live node, live semaphores.
+            unsafe { calls.cuGraphExternalSemaphoresWaitNodeSetParams(raw, &raw const params) }
         })
     }
 

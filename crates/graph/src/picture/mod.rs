@@ -86,7 +86,6 @@ impl Graph {
 
     /// What there is to be drawn.
     fn sketch(&mut self) -> Result<Sketch> {
-        self.check()?;
         self.read_children()?;
         self.inner.edges_are_known()?;
         self.sketch_of(self.inner.root())

@@ -257,6 +257,60 @@ fn semaphores_are_signalled_and_waited_for() {
 }
 
 #[test]
+fn a_changed_node_does_what_it_was_changed_to() {
+    run(|t| {
+        let stream = stream(t);
+        let event = t.context().new_event().unwrap();
+        let fill = t.kernels().kernel("fill").unwrap();
+        let (mut a, mut b) = (
+            Buffer::<u32>::zeroed(&stream, 4).unwrap(),
+            Buffer::<u32>::zeroed(&stream, 4).unwrap(),
+        );
+        let mut flag = Buffer::<u32>::zeroed(&stream, 2).unwrap();
+        let host = SharedHost::new(HostBuffer::<u32>::zeroed(t.context(), 4).unwrap());
+        stream.synchronize().unwrap();
+        let mut graph = graph(t);
+        let filled = graph.fill(&[], &mut a, 1).unwrap();
+        let copied = graph.copy(filled, &mut b, &a).unwrap();
+        let config = LaunchConfig::for_len(4);
+        // SAFETY: *layout*: as `fill` takes; *bounds*: 4 words.
+        let kernel = unsafe { graph.kernel(copied, &fill, config, (&a, 2_u32, 4_u32)) }.unwrap();
+        let record = graph.record(kernel, &event).unwrap();
+        let write = BatchOperation::write(flag.as_view_mut(), 1).unwrap();
+        let batch = graph.batch(record, &[write]).unwrap();
+        // The other way round, elsewhere, and with other values.
+        graph.set_fill(filled, &mut b, 3).unwrap();
+        graph.set_copy(copied, &mut a, &b).unwrap();
+        // SAFETY: as above.
+        unsafe { graph.set_kernel(kernel, &fill, config, (&b, 4_u32, 4_u32)) }.unwrap();
+        let other = t.context().new_event().unwrap();
+        graph.set_event(record, &other).unwrap();
+        let write = BatchOperation::write(flag.view_mut(1..).unwrap(), 5).unwrap();
+        graph.set_batch(batch, &[write]).unwrap();
+        let NodeParams::Record(raw) = graph.params(record).unwrap() else { panic!() };
+        assert_eq!(raw, other.raw());
+        launch(&mut graph, &stream);
+        assert_eq!(a.to_vec().unwrap(), [3; 4]);
+        assert_eq!(b.to_vec().unwrap(), [4; 4]);
+        assert_eq!(flag.to_vec().unwrap(), [0, 5]);
+        graph.set_copy_from_host(copied, &mut a, vec![6, 7, 8, 9]).unwrap();
+        launch(&mut graph, &stream);
+        assert_eq!(a.to_vec().unwrap(), [6, 7, 8, 9]);
+        graph.set_copy_to_shared(copied, &host, &a).unwrap();
+        launch(&mut graph, &stream);
+        // SAFETY: the launch is done.
+        assert_eq!(unsafe { host.to_vec() }, [6, 7, 8, 9]);
+        for error in [
+            graph.set_fill(copied, &mut b, 3).unwrap_err(),
+            graph.set_event(kernel, &event).unwrap_err(),
+            graph.set_host(filled, || {}).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Argument, "{error}");
+        }
+    });
+}
+
+#[test]
 fn edges_have_kinds_between_kernels_alone() {
     run(|t| {
         let nop = t.kernels().kernel("nop").unwrap();

@@ -296,6 +296,25 @@ fn a_node_of_which_it_is_not_known_whether_it_was_removed_is_not_handed_to_the_d
 }
 
 #[test]
+fn a_cycle_of_many_nodes_is_refused_before_the_driver_is_asked() {
+    run(|t| {
+        let mut graph = graph(t);
+        let nodes: Vec<_> = (0..50).map(|_| graph.empty(&[]).unwrap()).collect();
+        // Against the order in which the nodes were added.
+        let edges: Vec<_> = nodes.windows(2).map(|pair| Edge::new(pair[1], pair[0])).collect();
+        graph.add_edges(&edges).unwrap();
+        let (error, calls) = t.calls(|| graph.add_edge(nodes[0], nodes[49]).unwrap_err());
+        assert_eq!((error.kind(), calls), (ErrorKind::Argument, Vec::new()));
+        assert!(error.to_string().contains("would have a cycle"), "{error}");
+        // All or nothing, as far as it is found before the call.
+        let both = [Edge::new(nodes[49], nodes[0]), Edge::new(nodes[0], nodes[20])];
+        graph.add_edges(&both).unwrap_err();
+        assert_eq!(graph.edges().unwrap().len(), 49);
+        graph.instantiate().unwrap();
+    });
+}
+
+#[test]
 fn of_several_edges_those_in_front_of_the_refused_one_stay_and_the_error_says_how_many() {
     run(|t| {
         let mut graph = graph(t);

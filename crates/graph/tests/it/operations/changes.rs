@@ -8,8 +8,9 @@ use super::{
     sweep,
 };
 use cuhold_graph::{
-    BatchOperation, Graph, Node,
+    BatchOperation, Graph, Node, SharedHost,
     handles::{LaunchConfig, Result},
+    memory::HostBuffer,
 };
 use cuhold_testkit::Run;
 
@@ -59,6 +60,66 @@ cuhold_testkit::enrol! {
         fill_chunk(&mut graph, 1);
         run.repeat(|| graph.set_fill(node, &mut to, 8));
         drop((graph, to));
+        sweep(run);
+    }
+
+    Graph::set_copy_from_host |run| {
+        let (mut graph, from, mut to) = (graph(run), buffer(run), buffer(run));
+        let node = graph.copy(&[], &mut to, &from).unwrap();
+        fill_chunk(&mut graph, 2);
+        run.repeat(|| graph.set_copy_from_host(node, &mut to, vec![1, 2, 3, 4]));
+        drop((graph, from, to));
+        sweep(run);
+    }
+
+    Graph::set_copy_from_shared |run| {
+        let (mut graph, from, mut to) = (graph(run), buffer(run), buffer(run));
+        let host = SharedHost::new(HostBuffer::zeroed(run.context(), 4).unwrap());
+        let node = graph.copy(&[], &mut to, &from).unwrap();
+        fill_chunk(&mut graph, 2);
+        run.repeat(|| graph.set_copy_from_shared(node, &mut to, &host));
+        drop((graph, from, to, host));
+        sweep(run);
+    }
+
+    Graph::set_copy_to_shared |run| {
+        let (mut graph, from, mut to) = (graph(run), buffer(run), buffer(run));
+        let host = SharedHost::new(HostBuffer::zeroed(run.context(), 4).unwrap());
+        let node = graph.copy(&[], &mut to, &from).unwrap();
+        fill_chunk(&mut graph, 2);
+        run.repeat(|| graph.set_copy_to_shared(node, &host, &from));
+        drop((graph, from, to, host));
+        sweep(run);
+    }
+
+    Graph::set_batch |run| {
+        let (mut graph, mut to) = (graph(run), buffer(run));
+        let write = BatchOperation::write(to.as_view_mut(), 7).unwrap();
+        let writes = std::slice::from_ref(&write);
+        let node = graph.batch(&[], writes).unwrap();
+        fill_chunk(&mut graph, 1);
+        run.repeat(|| graph.set_batch(node, writes));
+        drop((graph, to, write));
+        sweep(run);
+    }
+
+    Graph::set_signal |run| {
+        let Some(semaphore) = semaphore(run) else { return };
+        let mut graph = graph(run);
+        let node = graph.signal(&[], &[(semaphore.clone(), 7)]).unwrap();
+        fill_chunk(&mut graph, 1);
+        run.repeat(|| graph.set_signal(node, &[(semaphore.clone(), 8)]));
+        drop((graph, semaphore));
+        sweep(run);
+    }
+
+    Graph::set_await |run| {
+        let Some(semaphore) = semaphore(run) else { return };
+        let mut graph = graph(run);
+        let node = graph.await_signals(&[], &[(semaphore.clone(), 7)]).unwrap();
+        fill_chunk(&mut graph, 1);
+        run.repeat(|| graph.set_await(node, &[(semaphore.clone(), 8)]));
+        drop((graph, semaphore));
         sweep(run);
     }
 

@@ -217,7 +217,8 @@ impl Graph {
     ///
     /// # Errors
     /// A node of another graph, or one that was removed; a place inside of a child graph or a conditional body; the call's
-    /// failure, after which nothing was added: `INVALID_VALUE` for memory that a node of this graph frees already.
+    /// failure, after which nothing was added: `INVALID_VALUE` for memory that a node of this graph frees already, and for
+    /// its own memory once the graph was made executable (measured).
     #[doc(alias = "cuGraphAddMemFreeNode")]
     pub fn free<T: Pod>(&mut self, after: impl After, memory: GraphAllocation<T>) -> Result<Node> {
         let ptr = memory.ptr;

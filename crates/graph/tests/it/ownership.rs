@@ -315,7 +315,7 @@ fn a_cycle_of_many_nodes_is_refused_before_the_driver_is_asked() {
 }
 
 #[test]
-fn of_several_edges_those_in_front_of_the_refused_one_stay_and_the_error_says_how_many() {
+fn of_several_edges_of_which_one_is_refused_the_error_says_how_many_are_there() {
     run(|t| {
         let mut graph = graph(t);
         let nodes: Vec<_> = (0..4).map(|_| graph.empty(&[]).unwrap()).collect();

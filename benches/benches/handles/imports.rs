@@ -14,7 +14,7 @@
 //! | the lock of the look-up | the thread's | another thread ends a mapping under it |
 //!
 //! On one thread that and the rest of a buffer's life, two questions whether the process has forked among it, is some
-//! 65 ns where a bare `Arc` is 4 (two cores of a Xeon). Among many threads what is shared decides: with a stream for each
+//! 65 ns where a bare `Arc` is 4 (two cores of an EPYC). Among many threads what is shared decides: with a stream for each
 //! thread one line of cache goes from core to core as that of a bare `Arc` does, with one stream for all a second one. So
 //! there are three figures of many threads: nothing in common; all in common, beside one `Arc`; and beside the two that
 //! any value which keeps its memory and its stream has.

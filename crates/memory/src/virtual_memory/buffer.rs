@@ -202,11 +202,13 @@ impl<T: Pod> VirtualBuffer<T> {
     }
 
     /// Marks what the home stream has queued by now: the range is unmapped later, on the reclaimer, when the stream may have
-    /// been given other work, or may be captured. Not where others keep the memory, who may still queue work on it.
+    /// been given other work, or may be captured. Not where others keep the memory, who may still queue work on it, nor on
+    /// a default stream, beside which others may capture now as well as later.
     fn mark_home(&self) {
         let driver = self.driver();
         let is_callable = driver.check_callable().is_ok() && !driver.is_lost();
-        if !is_callable || self.buffer.is_kept() || mutant::is_out("virtual-mark") {
+        let is_late = self.buffer.is_kept() || mutant::is_out("virtual-mark");
+        if !is_callable || is_late || self.stream().is_token() {
             return;
         }
         let Some(range) = self.range() else { return };

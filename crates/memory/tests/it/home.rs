@@ -85,78 +85,66 @@ fn one_buffer_is_used_from_two_devices_once_the_second_has_access() {
     });
 }
 
-#[test]
-fn a_copy_goes_between_devices_and_contexts_whatever_is_current() {
+/// Copies between a stream of the device and one of another context, the legacy one, and one of another device, with each of
+/// their contexts current, and none.
+fn between_homes(copies: impl Fn(&Stream, &Stream)) {
     run_with(SimOptions::with_devices(2), |t| {
         let second = t.second_device();
         let aside = Context::new(t.device(), ContextFlags::default()).unwrap();
         let here = stream(t);
-        let x = Buffer::from_slice(&here, &[1_u8; 1000]).unwrap();
         let mut there = vec![stream(t), aside.new_stream().unwrap(), t.device().legacy_stream()];
         there.extend(second.as_ref().map(|device| device.new_stream().unwrap()));
-        let copies = || {
-            for home in &there {
-                let mut y = Buffer::<u8>::zeroed(home, 1000).unwrap();
-                y.copy_across(&x).unwrap();
-                assert!(y.to_vec().unwrap() == [1; 1000]);
-                y.fill(2).unwrap();
-                let mut back = Buffer::<u8>::zeroed(&here, 500).unwrap();
-                back.copy_across(y.view(500..).unwrap()).unwrap();
-                drop(y);
-                assert!(back.to_vec().unwrap() == [2; 500]);
-            }
-        };
-        copies();
-        aside.with_current(copies).unwrap();
-        t.device().with_current(copies).unwrap();
+        let all = || there.iter().for_each(|there| copies(&here, there));
+        all();
+        aside.with_current(all).unwrap();
+        t.device().with_current(all).unwrap();
         if let Some(device) = &second {
-            device.with_current(copies).unwrap();
+            device.with_current(all).unwrap();
         }
-        drop((there, x));
+        drop(there);
         t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
         aside.close().unwrap();
     });
 }
 
 #[test]
+fn a_copy_goes_between_devices_and_contexts_whatever_is_current() {
+    between_homes(|here, there| {
+        let x = Buffer::from_slice(here, &[1_u8; 1000]).unwrap();
+        let mut y = Buffer::<u8>::zeroed(there, 1000).unwrap();
+        y.copy_across(&x).unwrap();
+        assert!(y.to_vec().unwrap() == [1; 1000]);
+        y.fill(2).unwrap();
+        let mut back = Buffer::<u8>::zeroed(here, 500).unwrap();
+        back.copy_across(y.view(500..).unwrap()).unwrap();
+        drop(y);
+        assert!(back.to_vec().unwrap() == [2; 500]);
+    });
+}
+
+#[test]
 fn a_box_goes_between_devices_and_contexts_whatever_is_current() {
-    run_with(SimOptions::with_devices(2), |t| {
-        let second = t.second_device();
-        let aside = Context::new(t.device(), ContextFlags::default()).unwrap();
-        let here = stream(t);
-        let numbers: Vec<u32> = (0..64).collect();
-        let x = Buffer::from_slice(&here, &numbers).unwrap();
-        let mut there = vec![stream(t), aside.new_stream().unwrap(), t.device().legacy_stream()];
-        there.extend(second.as_ref().map(|device| device.new_stream().unwrap()));
-        // The same elements with other gaps: rows, slices, and without any.
-        let boxes = [
-            (Grid::rect([3, 2]).pitch(4), Grid::rect([3, 2]).pitch(5)),
-            (Grid::cube([3, 2, 2]).pitch(4).slice_rows(3), Grid::cube([3, 2, 2]).pitch(3)),
-            (Grid::cube([4, 2, 2]), Grid::cube([4, 2, 2])),
-        ];
-        let copies = || {
-            for (home, (one, other)) in there.iter().flat_map(|home| boxes.map(|pair| (home, pair)))
-            {
-                let expected = x.as_view().grid(one).unwrap().to_vec().unwrap();
-                let mut y = Buffer::<u32>::zeroed(home, 64).unwrap();
-                let mut to = y.as_view_mut().into_grid(other).unwrap();
-                to.copy_across(x.as_view().grid(one).unwrap()).unwrap();
-                assert_eq!(to.as_view().to_vec().unwrap(), expected);
-                let mut back = Buffer::<u32>::zeroed(&here, 64).unwrap();
-                let mut from = back.as_view_mut().into_grid(one).unwrap();
-                from.copy_across(&to).unwrap();
-                drop(y);
-                assert_eq!(back.as_view().grid(one).unwrap().to_vec().unwrap(), expected);
-            }
-        };
-        copies();
-        aside.with_current(copies).unwrap();
-        if let Some(device) = &second {
-            device.with_current(copies).unwrap();
+    // The same elements with other gaps: rows, slices, and without any.
+    let boxes = [
+        (Grid::rect([3, 2]).pitch(4), Grid::rect([3, 2]).pitch(5)),
+        (Grid::cube([3, 2, 2]).pitch(4).slice_rows(3), Grid::cube([3, 2, 2]).pitch(3)),
+        (Grid::cube([4, 2, 2]), Grid::cube([4, 2, 2])),
+    ];
+    let numbers: Vec<u32> = (0..64).collect();
+    between_homes(|here, there| {
+        let x = Buffer::from_slice(here, &numbers).unwrap();
+        for (one, other) in boxes {
+            let expected = x.as_view().grid(one).unwrap().to_vec().unwrap();
+            let mut y = Buffer::<u32>::zeroed(there, 64).unwrap();
+            let mut to = y.as_view_mut().into_grid(other).unwrap();
+            to.copy_across(x.as_view().grid(one).unwrap()).unwrap();
+            assert_eq!(to.as_view().to_vec().unwrap(), expected);
+            let mut back = Buffer::<u32>::zeroed(here, 64).unwrap();
+            let mut from = back.as_view_mut().into_grid(one).unwrap();
+            from.copy_across(&to).unwrap();
+            drop(y);
+            assert_eq!(back.as_view().grid(one).unwrap().to_vec().unwrap(), expected);
         }
-        drop((there, x));
-        t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
-        aside.close().unwrap();
     });
 }
 

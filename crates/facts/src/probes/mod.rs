@@ -7,6 +7,7 @@ use crate::probe::Probe;
 mod array;
 mod array_copy;
 mod capture;
+mod capture_hold;
 mod context;
 mod copy;
 mod device;
@@ -66,6 +67,7 @@ pub(crate) const ALL: &[&[Probe]] = &[
     stream::PROBES,
     stream_work::PROBES,
     capture::PROBES,
+    capture_hold::PROBES,
     event::PROBES,
     memory::PROBES,
     host_memory::PROBES,

@@ -5,7 +5,7 @@
 use super::{GraphBuilder, books::Books};
 use crate::graph::NodeKind;
 use cuhold_handles::{
-    Driver, Error, KernelArg, Result,
+    Driver, Error, KernelArg, Refused, Result,
     driver_sys::{Call, Calls, Failure, ffi::CUdeviceptr},
     scope,
 };
@@ -121,20 +121,28 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// [`ErrorKind::State`](cuhold_handles::ErrorKind::State): the capture takes no more work;
-    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): memory of another capture; the calls' failures, after
-    /// which each launch leaves the memory allocated.
+    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): memory of another capture, such as that of a conditional
+    /// that this builder's body is in; the calls' failures, after which each launch leaves the memory allocated. The memory
+    /// comes back where the driver wasn't asked to free it.
     #[doc(alias = "cuMemFreeAsync")]
-    pub fn free<T: Pod>(&mut self, memory: CapturedMemory<T>) -> Result<()> {
+    pub fn free<T: Pod>(
+        &mut self,
+        memory: CapturedMemory<T>,
+    ) -> Result<(), Refused<Option<CapturedMemory<T>>>> {
         if !Arc::ptr_eq(&self.capture, &memory.capture) {
-            return Err(Error::argument("memory: it is of another capture"));
+            let error = Error::argument("memory: it is of another capture");
+            return Err(Refused::new(error, Some(memory)));
         }
-        self.work([], |this| {
+        let mut asked = false;
+        let freed = self.work([], |this| {
+            asked = true;
             let driver = this.driver();
             let columns = Call::cuMemFreeAsync.columns();
             // SAFETY: of this capture, and freed once: it was taken.
             let free = |calls: Calls<'_>| unsafe { this.free_raw(calls, memory.ptr) };
             scope::cleanup(driver, None, columns, free).into_error(driver).map_or(Ok(()), Err)
-        })
+        });
+        freed.map_err(|error| Refused::new(error, (!asked).then_some(memory)))
     }
 
     /// # Safety

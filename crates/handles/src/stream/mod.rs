@@ -94,6 +94,9 @@ impl StreamOptions {
 /// A CUDA stream. Clones are the same stream; it ends with the last of them, and work that is queued by then is done
 /// all the same. Its drop calls `cuStreamDestroy`.
 ///
+/// While a builder of graphs captures the stream, its work goes through the builder: what is asked of the stream itself is
+/// refused with [`ErrorKind::State`](crate::ErrorKind::State), before the driver is asked.
+///
 /// # Examples
 /// ```
 /// # use cuhold_handles::{Device, Driver};

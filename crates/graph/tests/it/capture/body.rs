@@ -205,6 +205,31 @@ fn what_a_body_can_not_hold_is_refused_when_it_is_asked_for() {
 }
 
 #[test]
+fn scenario_s43_memory_of_the_parent_is_not_freed_in_a_body_and_comes_back() {
+    run(|t| {
+        let (stream, mut values) = (stream(t), buffer(t));
+        let mut builder = begin(&stream);
+        let memory = builder.allocate::<u32>(16).unwrap();
+        let condition = builder.condition(Some(1)).unwrap();
+        let mut left = Some(memory);
+        builder
+            .if_then(condition, |body| {
+                let refused = body.free(left.take().unwrap()).unwrap_err();
+                assert_eq!(refused.error.kind(), ErrorKind::Argument);
+                left = refused.value;
+                body.fill(&mut values, 1)
+            })
+            .unwrap();
+        builder.free(left.unwrap()).unwrap();
+        let mut graph = builder.end().unwrap();
+        let kinds: Vec<_> = graph.nodes().map(|node| graph.kind(node).unwrap()).collect();
+        assert_eq!(kinds, [NodeKind::Allocate, NodeKind::Conditional, NodeKind::Free]);
+        launch(&mut graph, &stream);
+        assert_eq!(values.to_vec().unwrap(), [1; 16]);
+    });
+}
+
+#[test]
 fn a_condition_is_for_one_node_of_its_own_capture() {
     run(|t| {
         let (one, two) = (stream(t), stream(t));

@@ -214,7 +214,7 @@ cuhold_testkit::enrol! {
     GraphBuilder::free |run| {
         let mut builder = builder(run);
         let memory = builder.allocate::<u8>(16).unwrap();
-        run.keep(run.op(|| builder.free(memory)));
+        drop(run.keep_or(run.op(|| builder.free(memory))));
         drop(builder);
         sweep(run);
     }

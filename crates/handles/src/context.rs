@@ -32,8 +32,6 @@ enum Origin {
     Created,
     /// Somebody else's.
     Foreign,
-    /// A green context as a context.
-    View,
 }
 
 /// What a context refers to.
@@ -95,7 +93,7 @@ unsafe impl Resource for ContextRes {
             Origin::Created => unsafe { calls.cuCtxDestroy_v2(raw) },
             // SAFETY: gives back the one retain that this block holds.
             Origin::Retained => unsafe { calls.cuDevicePrimaryCtxRelease_v2(deps.device) },
-            Origin::Kept(_) | Origin::Foreign | Origin::View => Ok(()),
+            Origin::Kept(_) | Origin::Foreign => Ok(()),
         }
     }
 }
@@ -222,7 +220,7 @@ impl Context {
 
     /// A green context as a context; `owner` is what ends it.
     pub(crate) fn view(driver: &Driver, device: CUdevice, raw: CUcontext, owner: Owner) -> Self {
-        let deps = ContextDeps::new(driver, device, Origin::View);
+        let deps = ContextDeps::new(driver, device, Origin::Foreign);
         Self(Handle::borrow(raw, deps, Some(owner)))
     }
 
@@ -259,25 +257,12 @@ impl Context {
         Target::new(self.driver(), self.as_raw())
     }
 
-    /// Whether it is a green context's: its work is also its device's primary context's.
-    ///
-    /// Calls nothing.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn is_view(&self) -> bool {
-        self.0.deps().origin == Origin::View
-    }
-
     /// What a crate above keeps for this context, made at first use; it is ended before the context. `None` for a
     /// context of somebody else's, whose end isn't known.
     #[doc(hidden)]
     pub fn extra<E: ContextExtra>(&self, make: impl FnOnce() -> E) -> Option<&E> {
         let deps = self.0.deps();
-        if matches!(deps.origin, Origin::Foreign | Origin::View) {
-            None
-        } else {
-            deps.extras.get(make)
-        }
+        if deps.origin == Origin::Foreign { None } else { deps.extras.get(make) }
     }
 
     /// Makes a stream that isn't ordered with the legacy default stream, of the lowest priority.

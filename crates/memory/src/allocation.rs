@@ -189,7 +189,8 @@ impl Allocation {
         match &self.back {
             Back::Ordered(pool) => {
                 if let Some(pool) = &**pool {
-                    pool.keep_context(home);
+                    // A home can be asked later, so that nothing is called here that could fail.
+                    pool.keep_stream(home);
                 }
                 // SAFETY: this value owns the memory, and its holder gives it back once. What uses it is queued on the
                 // home stream, or ordered before it by `move_to`; other users are the promise of unsafe launches.

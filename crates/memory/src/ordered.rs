@@ -102,7 +102,7 @@ pub(crate) fn allocate(pool: Option<&Pool>, bytes: usize, stream: &Stream) -> Re
     match made {
         Ok(Some(ptr)) => {
             if let Some(pool) = pool {
-                pool.keep_context(stream);
+                pool.keep_stream(stream);
             }
             Ok(Block { ptr, bytes, tag: pool.map_or(CURRENT, |pool| tag_of(pool.residence())) })
         }

@@ -85,8 +85,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "pool-users",
-        "a pool ends after the work of the contexts in which its memory was freed",
-        memory("pool_end::a_pool_ends_once_all_work_of_the_contexts_that_freed_its_memory_is_done"),
+        "a pool ends after the work of the streams on which its memory was freed",
+        memory("pool_end::a_pool_ends_once_the_streams_that_freed_its_memory_are_done"),
     ),
     mutant(
         "pool-hold",
@@ -103,7 +103,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "whole-wait",
         "all work of a context is waited for",
-        memory("pool_end::a_closed_pool_has_waited_for_the_streams_that_freed_its_memory"),
+        memory("peers::a_peer_is_removed_once_its_work_is_done"),
     ),
     mutant(
         "peer-reach",

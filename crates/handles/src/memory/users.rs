@@ -57,7 +57,12 @@ struct User {
 struct Key {
     id: u64,
     thread: Option<ThreadId>,
+    /// A context, whose default stream has its number.
+    whole: bool,
 }
+
+/// From this many streams on, those that nobody else has any more are looked for now and then.
+const MANY: usize = 64;
 
 /// How the stream's work is to be waited for.
 enum How {
@@ -95,7 +100,7 @@ impl Users {
         }
         match stream.kept() {
             Some(stream) => {
-                self.keep(stream);
+                let _: bool = self.keep(stream);
                 Ok(())
             }
             None => self.mark_now(stream),
@@ -107,30 +112,59 @@ impl Users {
     ///
     /// Calls nothing.
     pub fn used_in(&self, context: &Context) {
-        let key = Key { id: context.id(), thread: None };
+        let key = Key { id: context.id(), thread: None, whole: true };
         let mut users = self.0.lock();
         if !users.iter().any(|user| user.key == key) {
             users.push(User { key, how: How::Whole(context.clone()) });
         }
     }
 
-    fn keep(&self, stream: &Stream) {
-        let key = Key { id: stream.id(), thread: None };
+    /// Keeps a stream that can be asked later. `true`: there are many, and [`shed`](Self::shed) should be called.
+    ///
+    /// Calls nothing.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn keep_stream(&self, stream: &Stream) -> bool {
+        stream.is_kept_alive() && self.keep(stream)
+    }
+
+    /// Lets go of streams that nobody else has and whose work is done: on a thread that may make calls.
+    #[doc(hidden)]
+    pub fn shed(&self) {
+        let is_left = |user: &mut User| match &user.how {
+            How::Kept(stream) => stream.is_ours_alone(),
+            How::Marked(_) | How::Whole(_) | How::Unknown => false,
+        };
+        let left: Vec<User> = self.0.lock().extract_if(.., is_left).collect();
+        for user in left {
+            let How::Kept(stream) = &user.how else { continue };
+            let done = scope::neutral(stream.driver(), || stream.is_done(), |_, error| error);
+            if !done.unwrap_or(false) {
+                self.0.lock().push(user);
+            }
+        }
+    }
+
+    /// `true`: it is one of many, at a count that comes seldom.
+    fn keep(&self, stream: &Stream) -> bool {
+        let key = Key { id: stream.id(), thread: None, whole: false };
         let mut users = self.0.lock();
-        let former = match users.iter_mut().find(|user| user.key == key) {
+        let (mut former, mut is_many) = (None, false);
+        match users.iter_mut().find(|user| user.key == key) {
             // What was marked before comes before what is queued by now.
             Some(User { how: how @ How::Marked(_), .. }) => {
-                Some(mem::replace(how, How::Kept(stream.clone())))
+                former = Some(mem::replace(how, How::Kept(stream.clone())));
             }
-            Some(_) => None,
+            Some(_) => {}
             None => {
                 users.push(User { key, how: How::Kept(stream.clone()) });
-                None
+                is_many = users.len() >= MANY && users.len().is_power_of_two();
             }
-        };
+        }
         drop(users);
         // An event that goes does so with nothing locked.
         drop(former);
+        is_many
     }
 
     /// Marks what is queued on the stream by now, for [`used_until`](Self::used_until), on a thread that must not wait. `None`:
@@ -153,7 +187,7 @@ impl Users {
     /// Remembers that work of this stream up to what the event marks uses memory whose end waits for none. Of the same stream a
     /// later event takes the place of an earlier one, and a stream that is kept stays so.
     pub(crate) fn used_until(&self, stream: &Stream, event: &Event) {
-        let key = Key { id: stream.id(), thread: None };
+        let key = Key { id: stream.id(), thread: None, whole: false };
         let mut users = self.0.lock();
         let former = match users.iter_mut().find(|user| user.key == key) {
             Some(User { how: how @ How::Marked(_), .. }) => {
@@ -172,7 +206,7 @@ impl Users {
     #[cold]
     fn mark_now(&self, stream: StreamRef<'_>) -> Result<()> {
         let key = stream.user_key();
-        let key = Key { id: key.0, thread: key.1 };
+        let key = Key { id: key.0, thread: key.1, whole: false };
         let known = {
             let users = self.0.lock();
             users.iter().find(|user| user.key == key).map(|user| match &user.how {
@@ -401,7 +435,7 @@ impl User {
 
 /// Records an event on a stream that nobody captures: there it would be the capture's.
 fn mark(stream: &Stream) -> Result<Event> {
-    if stream.is_exposed() && !stream.is_token() {
+    if stream.is_exposed() {
         let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         stream.run(|calls| {
             // SAFETY: *pointers*: a live local; *handles*: the stream is kept.

@@ -290,6 +290,11 @@ impl Stream {
         self.0.id()
     }
 
+    /// Whether this library made the stream, nobody else was given it, and no other handle of it is left.
+    pub(crate) fn is_ours_alone(&self) -> bool {
+        self.0.is_unique() && !self.is_exposed() && !self.is_borrowed()
+    }
+
     /// Whether `self` is somebody else's stream.
     #[doc(hidden)]
     #[must_use]

@@ -276,7 +276,7 @@ impl ImportedPool {
             unsafe { ordered::free(ptr, stream) }.note_undo(error, ptr)
         };
         let ptr = scope::neutral(driver, ask, undo)?;
-        self.keep_context(stream);
+        self.keep_stream(stream);
         let (pool, freeing) = (self.clone(), stream.clone());
         Ok((ptr, Mapping { ptr, pool, freeing, left: Mutex::default() }))
     }
@@ -332,7 +332,6 @@ impl Mapping {
         {
             return self.not_freed(error);
         }
-        self.pool.keep_context(&self.freeing);
         // SAFETY: imported by this process and freed once: only the last import that leaves comes here. Its work and that
         // of all others is on the freeing stream, or waited for there.
         let outcome = unsafe { ordered::free(self.ptr, &self.freeing) };

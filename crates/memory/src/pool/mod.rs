@@ -165,15 +165,15 @@ impl PoolOptions {
 }
 
 /// A memory pool of a device. Clones are the same pool; it ends with the last of them and of the buffers that were made
-/// from it, once all work of the contexts in which memory of it was freed is done: a driver (580.159) that ended pools
-/// before that ended the process at a later wait for the stream, or hung. The pool keeps these contexts until then. One
-/// that was [made current](Self::make_current) is never destroyed.
+/// from it, once the streams on which memory of it was freed are done: a driver (580.159) that ended pools before that ended
+/// the process at a later wait for the stream, or hung. The pool keeps these streams until then; where it has many, those
+/// that nobody else has any more until they are done. One that was [made current](Self::make_current) is never destroyed.
 ///
-/// Its drop calls `cuMemPoolDestroy`; where memory of it was freed on the reclaimer, with `cuMemHostAlloc` and
-/// `cuMemFreeHost` before it, which wait for that work. A pool that has [peers](Self::add_peer) ends there, too, after
-/// `cuMemPoolGetAttribute`, `cuMemPoolGetAccess` and `cuMemPoolSetAccess`, and for streams that were told to it
-/// `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`. One that was made
-/// current: `cuMemPoolSetAttribute` and `cuMemPoolTrimTo` instead.
+/// Its drop calls `cuMemPoolDestroy`; where memory of it was freed on the reclaimer, for each stream after `cuEventCreate`
+/// and `cuEventRecord`, there `cuEventSynchronize` and `cuEventDestroy`, and `cuStreamIsCapturing` for one that others may
+/// use. A pool that has [peers](Self::add_peer) ends there, too, after `cuMemHostAlloc` and `cuMemFreeHost` for each, which
+/// wait for their work, `cuMemPoolGetAttribute`, `cuMemPoolGetAccess` and `cuMemPoolSetAccess`. One that was made current:
+/// `cuMemPoolSetAttribute` and `cuMemPoolTrimTo` instead.
 ///
 /// # Examples
 /// ```
@@ -381,24 +381,23 @@ impl Pool {
         if own == other { Ok(()) } else { Err(other_device(own, other)) }
     }
 
-    /// Memory of it is, or may be, freed on this stream: its end waits for the work there.
+    /// Memory of it is going to be freed on this stream: its end waits for the work there.
     #[inline]
-    pub(crate) fn keep_context(&self, stream: &Stream) {
+    pub(crate) fn keep_stream(&self, stream: &Stream) {
         if !self.is_borrowed() {
-            let deps = self.0.deps();
-            users::keep_context(&deps.users, &deps.device, stream);
+            users::keep(&self.0, stream);
         }
     }
 
-    /// Ends the pool here and now, if this is its last handle and no buffer of it is left: those hold it. Waits for all work
-    /// of the contexts in which memory of it was freed, and of its peers.
+    /// Ends the pool here and now, if this is its last handle and no buffer of it is left: those hold it. Waits for the work
+    /// of the streams on which memory of it was freed, and of its peers.
     ///
     /// `Ok(StillShared)`: it goes on, as a pool does that was ever [made current](Self::make_current).
     ///
-    /// Calls `cuMemPoolDestroy`; where memory of it was freed `cuMemHostAlloc` and `cuMemFreeHost` before that; for peers
-    /// also `cuMemPoolGetAttribute`, `cuMemPoolGetAccess` and `cuMemPoolSetAccess`, for streams that were told to it
-    /// `cuStreamIsCapturing`, `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy`; for one that was
-    /// made current `cuMemPoolSetAttribute` and `cuMemPoolTrimTo` instead.
+    /// Calls `cuMemPoolDestroy`; for each stream on which memory of it was freed `cuEventCreate`, `cuEventRecord`,
+    /// `cuEventSynchronize` and `cuEventDestroy` before that, and `cuStreamIsCapturing` for one that others may use; for peers
+    /// also `cuMemHostAlloc`, `cuMemFreeHost`, `cuMemPoolGetAttribute`, `cuMemPoolGetAccess` and `cuMemPoolSetAccess`; for one
+    /// that was made current `cuMemPoolSetAttribute` and `cuMemPoolTrimTo` instead.
     ///
     /// # Errors
     /// [`Refused`], with the handle where the driver wasn't asked.
@@ -513,6 +512,10 @@ unsafe impl MemoryResource for Pool {
     }
 
     /// Calls `cuMemFreeAsync`, in relaxed capture mode; for a default stream also `cuStreamIsCapturing`.
+    ///
+    /// # Safety
+    /// As of every resource; and a stream that is borrowed without an owner is done before the pool's last handle goes, since
+    /// the pool can't ask it then.
     unsafe fn deallocate(&self, block: Block, stream: &Stream) -> Result<()> {
         if block.ptr == 0 {
             return Ok(());
@@ -521,7 +524,7 @@ unsafe impl MemoryResource for Pool {
         if let Err(error) = stream.driver().check_callable() {
             return Err(error.with_note(leaked));
         }
-        self.keep_context(stream);
+        self.keep_stream(stream);
         // SAFETY: the caller's promise.
         let outcome = unsafe { ordered::free(block.ptr, stream) };
         let asked = outcome.operation.is_none_or(|failure| failure.call == Call::cuMemFreeAsync);

@@ -205,7 +205,8 @@ unsafe impl Resource for ImportedPoolRes {
 /// from one pool, since the first free there would unmap the other's as well.
 ///
 /// Its drop calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where memory of it
-/// was freed it is left to the reclaimer, with `cuMemHostAlloc` and `cuMemFreeHost` before, as a [`Pool`] is.
+/// was freed it is left to the reclaimer, as a [`Pool`] is: for each stream after `cuEventCreate` and `cuEventRecord`, there
+/// `cuEventSynchronize` and `cuEventDestroy`, and `cuStreamIsCapturing` for one that others may use.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ImportedPool(Handle<ImportedPoolRes>);
 
@@ -377,10 +378,9 @@ impl ImportedPool {
         })
     }
 
-    /// Memory of it is, or may be, freed on this stream: as for a pool of our own.
-    pub(crate) fn keep_context(&self, stream: &Stream) {
-        let deps = self.0.deps();
-        users::keep_context(&deps.users, &deps.device, stream);
+    /// Memory of it is going to be freed on this stream: as for a pool of our own.
+    pub(crate) fn keep_stream(&self, stream: &Stream) {
+        users::keep(&self.0, stream);
     }
 
     pub(crate) fn raw(&self) -> CUmemoryPool {
@@ -405,8 +405,9 @@ impl ImportedPool {
 
     /// Ends the pool here and now, if this is its last handle and no buffer that was imported from it is left.
     ///
-    /// Calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where memory of it was
-    /// freed `cuMemHostAlloc` and `cuMemFreeHost` before that, which wait for the work of the contexts that it was freed in.
+    /// Calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; for each stream on which
+    /// memory of it was freed `cuEventCreate`, `cuEventRecord`, `cuEventSynchronize` and `cuEventDestroy` before that, and
+    /// `cuStreamIsCapturing` for one that others may use.
     ///
     /// # Errors
     /// [`Refused`], with the handle where the driver wasn't asked.

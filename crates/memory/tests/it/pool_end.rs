@@ -3,7 +3,8 @@
 
 use cuhold_handles::{Closed, Context, ContextFlags, Stream, StreamOptions};
 use cuhold_memory::{Buffer, Pool, PoolOptions};
-use cuhold_testkit::{Kit, run, run_leaving_pools};
+use cuhold_testkit::{Kit, run, run_leaving_pools, run_simulated};
+use std::time::Duration;
 
 /// More than it took: the driver's process ended after eight pools.
 const POOLS: usize = 16;
@@ -125,7 +126,7 @@ fn a_closed_pool_has_waited_for_the_streams_that_freed_its_memory() {
 }
 
 #[test]
-fn a_pool_ends_once_all_work_of_the_contexts_that_freed_its_memory_is_done() {
+fn a_pool_ends_once_the_streams_that_freed_its_memory_are_done() {
     run(|t| {
         let other = Context::new(t.device(), ContextFlags::default()).unwrap();
         let here = t.device().new_stream().unwrap();
@@ -146,10 +147,14 @@ fn a_pool_ends_once_all_work_of_the_contexts_that_freed_its_memory_is_done() {
             [
                 "cuMemFreeAsync",
                 "cuMemFreeAsync",
-                "cuMemHostAlloc",
-                "cuMemFreeHost",
-                "cuMemHostAlloc",
-                "cuMemFreeHost",
+                "cuEventCreate",
+                "cuEventRecord",
+                "cuEventCreate",
+                "cuEventRecord",
+                "cuEventSynchronize",
+                "cuEventSynchronize",
+                "cuEventDestroy",
+                "cuEventDestroy",
                 "cuMemPoolDestroy"
             ]
         );
@@ -163,5 +168,22 @@ fn a_pool_whose_memory_was_never_freed_ends_at_once() {
         let ((), mut calls) = t.calls(|| drop(pool));
         calls.retain(|call| !call.starts_with("cuThread"));
         assert_eq!(calls, ["cuMemPoolDestroy"]);
+    });
+}
+
+#[test]
+fn a_pool_that_lives_on_lets_go_of_the_many_streams_that_nobody_has_any_more() {
+    run_simulated(|t, _| {
+        let pool = pool(t);
+        for _ in 0..1000 {
+            let stream = t.device().new_stream().unwrap();
+            drop(busy(&pool, &stream));
+            stream.synchronize().unwrap();
+            drop(stream);
+            t.driver().reclaim().drain(Duration::from_secs(60)).unwrap();
+        }
+        let (_, calls) = t.calls(|| pool.close().unwrap());
+        let left = calls.iter().filter(|call| **call == "cuStreamDestroy").count();
+        assert!(left <= 128, "{left} of 1000 were kept");
     });
 }

@@ -119,10 +119,10 @@ fn an_imported_pool_ends_after_its_imports() {
         assert_eq!(pool.close().unwrap(), Closed::StillShared);
         let by_hand = t.driver().reclaim().run_by_hand();
         let ((), calls) = t.calls(|| drop(imported));
-        assert_eq!(calls, [EXCHANGE, "cuMemFreeAsync", EXCHANGE]);
+        assert_eq!(calls[..3], [EXCHANGE, "cuMemFreeAsync", EXCHANGE]);
         let ((), mut calls) = t.calls(|| while by_hand.step() {});
         calls.retain(|call| !call.starts_with("cuCtx") && *call != EXCHANGE);
-        assert_eq!(calls, ["cuMemHostAlloc", "cuMemFreeHost", "cuMemPoolDestroy"]);
+        assert_eq!(calls, ["cuEventSynchronize", "cuEventDestroy", "cuMemPoolDestroy"]);
         drop(by_hand);
         there.end(t.context(), (token, buffer));
     });

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "unmaps what was lost")]
 
 use cuhold_driver_sim::ObjectKind;
+use cuhold_driver_sys::ffi::CUstream;
 use cuhold_handles::{Device, Driver, Error, Stream};
 use cuhold_memory::{
     Buffer, ExportedBuffer, ExportedPool, ImportedPool, IpcChannel, Pool, PoolOptions, PoolPlace,
@@ -50,8 +51,9 @@ fn imported(run: &Run<'_>) -> ImportedPool {
     ImportedPool::import_exported(run.device(), &shared(run.device()).export().unwrap()).unwrap()
 }
 
-/// The same, of which memory was imported on two streams, so that an event is kept for the next; one is a default stream.
-fn used(run: &Run<'_>) -> ImportedPool {
+/// The same, of which memory was imported on two streams, so that an event is kept for the next; one is a default stream, and
+/// the other, on which it was freed, is one that others may use.
+fn used(run: &Run<'_>) -> (ImportedPool, Stream) {
     let pool = shared(run.device());
     let imported = ImportedPool::import_exported(run.device(), &pool.export().unwrap()).unwrap();
     let streams = [run.new_stream(), run.device().legacy_stream()];
@@ -62,7 +64,9 @@ fn used(run: &Run<'_>) -> ImportedPool {
     drop(two);
     drop(one);
     streams.iter().for_each(|stream| stream.synchronize().unwrap());
-    imported
+    let [freeing, _] = streams;
+    let _: CUstream = freeing.as_raw();
+    (imported, freeing)
 }
 
 /// Unmaps what a failing undo was told to have left mapped: its exporter couldn't free it.
@@ -127,15 +131,16 @@ cuhold_testkit::enrol! {
     }
 
     ImportedPool::close |run| {
-        let imported = used(run);
+        let (imported, _freeing) = used(run);
         drop(run.keep_or(run.op(|| imported.close())));
     }
 
     ImportedPool::drop |run| {
-        let imported = if run.now_current() == cuhold_testkit::NowCurrent::Own {
-            used(run)
+        let (imported, _freeing) = if run.now_current() == cuhold_testkit::NowCurrent::Own {
+            let (imported, freeing) = used(run);
+            (imported, Some(freeing))
         } else {
-            imported(run)
+            (imported(run), None)
         };
         run.op(|| drop(imported));
     }

@@ -7,11 +7,15 @@
 
 #![expect(unsafe_code, reason = "asks the driver about a stream")]
 
+use crate::pool::has_access;
 use cuhold_handles::{
     AnyCall, CudaWarning, Driver, Error, Fate, Note, Object, Result, Status, Stream,
     driver_sys::{
         CUresult, Call, Calls, ContextUse, Failure, Kind,
-        ffi::{CUdeviceptr, CUmemAccess_flags, CUpointer_attribute, CUstreamCaptureStatus},
+        ffi::{
+            CUdeviceptr, CUmemAccess_flags, CUmemoryPool, CUpointer_attribute,
+            CUstreamCaptureStatus,
+        },
         mutant,
     },
     scope::{self, Outcome},
@@ -92,17 +96,29 @@ pub(crate) fn enqueue(
 
 /// Whether the stream's device has access to the memory at this address.
 ///
-/// Calls `cuPointerGetAttribute` in the stream's context.
+/// Calls `cuPointerGetAttribute` in the stream's context; for memory of a pool `cuMemPoolGetAccess`, since there the
+/// attribute says of a device without access that it has it (measured on two H200s).
 #[cold]
 pub(crate) fn is_reached(ptr: CUdeviceptr, stream: &Stream) -> Result<bool> {
     // The manual says "an integer": room for either size that the driver may write.
     let mut flags = 0_u64;
     let which = CUpointer_attribute::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS;
-    scope::run(stream.context().target(), |calls| {
+    let (mut pool, of_pool) =
+        (CUmemoryPool::NULL, CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
+    let all = u64::from(CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE.0);
+    let ask = |calls: Calls<'_>| {
+        // SAFETY: *pointers*: a live local of the attribute's type.
+        unsafe { calls.cuPointerGetAttribute((&raw mut pool).cast(), of_pool, ptr) }?;
+        if !pool.is_null() {
+            return has_access(calls, pool, stream.context().device());
+        }
         // SAFETY: *pointers*: a live local with room for the attribute.
-        unsafe { calls.cuPointerGetAttribute((&raw mut flags).cast(), which, ptr) }
-    })?;
-    Ok(flags == u64::from(CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE.0))
+        unsafe { calls.cuPointerGetAttribute((&raw mut flags).cast(), which, ptr) }?;
+        Ok(flags == all)
+    };
+    // Who has access to a pool isn't asked beside a capture otherwise.
+    let ask = || scope::run(stream.context().target(), ask);
+    scope::neutral(stream.driver(), ask, |_, error| error.with_completed(1))
 }
 
 /// The driver call behind an error.

@@ -57,7 +57,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// The driver is asked whether it knows the memory, and where it lies.
     ///
-    /// Calls `cuPointerGetAttributes`; for a stream of another device than the memory's `cuPointerGetAttribute`; for no
+    /// Calls `cuPointerGetAttributes`; for a stream of another device than the memory's `cuPointerGetAttribute` and `cuMemPoolGetAccess`; for no
     /// elements nothing.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ impl<T: Pod> Buffer<T> {
     /// order.
     ///
     /// Calls `cuEventRecord`, `cuStreamWaitEvent`; `cuEventCreate` where the context has no idle event; for exposed streams
-    /// `cuStreamIsCapturing`; for a stream of another device `cuPointerGetAttribute`; after a failure `cuEventDestroy`;
+    /// `cuStreamIsCapturing`; for a stream of another device `cuPointerGetAttribute` and `cuMemPoolGetAccess`; after a failure `cuEventDestroy`;
     /// nothing for the stream that is the home already.
     ///
     /// # Errors

@@ -86,12 +86,24 @@ pub(crate) struct Imports {
     spare: Mutex<Vec<Event>>,
     /// Where memory is mapped for good: something that isn't known to be done may use it (P7).
     leaked: Mutex<Vec<u64>>,
+    /// The handles of ours to the pool.
+    handles: Mutex<Handles>,
+}
+
+/// The driver counts how often a pool was imported, under one handle, and refuses to destroy that while memory of the pool is
+/// mapped (measured for one import). So only the last handle of ours destroys it, as often as it was imported.
+#[derive(Debug, Default)]
+struct Handles {
+    live: usize,
+    /// How many ended while others were left.
+    owed: usize,
 }
 
 impl Default for Imports {
     fn default() -> Self {
         let cache = Cache::new(SLOTS_MAX);
-        Self { cache, spare: Mutex::default(), leaked: Mutex::default() }
+        let (spare, leaked, handles) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { cache, spare, leaked, handles }
     }
 }
 
@@ -112,6 +124,27 @@ fn thread() -> usize {
 }
 
 impl Imports {
+    /// The pool was imported.
+    pub(crate) fn begin(&self) {
+        let mut handles = self.handles.lock();
+        handles.live = handles.live.saturating_add(1);
+    }
+
+    /// A handle ends: how often the pool is to be destroyed now.
+    pub(crate) fn end(&self) -> usize {
+        let mut handles = self.handles.lock();
+        handles.live = handles.live.saturating_sub(1);
+        handles.owed = handles.owed.saturating_add(1);
+        if handles.live > 0 { 0 } else { std::mem::take(&mut handles.owed) }
+    }
+
+    /// It didn't end: the driver may not be called at the moment.
+    pub(crate) fn end_later(&self, times: usize) {
+        let mut handles = self.handles.lock();
+        handles.live = handles.live.saturating_add(1);
+        handles.owed = handles.owed.saturating_add(times.saturating_sub(1));
+    }
+
     /// How many pieces of memory are mapped.
     pub(crate) fn mapped(&self) -> usize {
         self.cache.mapped()

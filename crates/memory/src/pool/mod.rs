@@ -15,6 +15,7 @@ mod share;
 mod users;
 
 pub use attributes::{MemoryUsage, Reuse};
+pub(crate) use peers::has_access;
 pub use place::PoolPlace;
 #[cfg(target_os = "linux")]
 pub use share::ImportedPool;

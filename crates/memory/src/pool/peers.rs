@@ -333,7 +333,7 @@ fn primary(driver: &Driver, device: CUdevice) -> Result<Device> {
 }
 
 /// Whether a device reaches the pool's memory.
-pub(super) fn has_access(
+pub(crate) fn has_access(
     calls: Calls<'_>,
     pool: CUmemoryPool,
     device: CUdevice,

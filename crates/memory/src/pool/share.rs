@@ -185,11 +185,22 @@ unsafe impl Resource for ImportedPoolRes {
         deps: &ImportedPoolDeps,
     ) -> Result<(), Failure> {
         let _one = one_at_a_time();
-        // SAFETY: *handles*: live, by the caller's promise.
-        let result = unsafe { calls.cuMemPoolDestroy(raw) };
-        let was_refused = result.is_err_and(|failure| failure.status == CUresult::NOT_PERMITTED);
-        // The driver may give the handle to another pool from here on. Other imports of this pool hold theirs.
-        if !was_refused && deps.imports.get().is_some_and(|own| Arc::strong_count(own) == 1) {
+        let imports = deps.imports.get();
+        let times = imports.map_or(1, |imports| imports.end());
+        let mut result = Ok(());
+        for made in 0..times {
+            // SAFETY: *handles*: live, by the caller's promise, and imported as often.
+            let ended = unsafe { calls.cuMemPoolDestroy(raw) };
+            if ended.is_err_and(|failure| failure.status == CUresult::NOT_PERMITTED) {
+                if let Some(imports) = imports {
+                    imports.end_later(times.saturating_sub(made));
+                }
+                return ended;
+            }
+            result = result.and(ended);
+        }
+        if times > 0 && imports.is_some() {
+            // The driver may give the handle to another pool from here on.
             Registry::forget(deps.device.driver(), raw);
         }
         result
@@ -201,7 +212,7 @@ unsafe impl Resource for ImportedPoolRes {
 ///
 /// Clones are the same pool. It ends with the last of them and of the buffers that were imported from it. No access is
 /// given to other devices, and none is revoked at its end: that is its exporter's. Importing one pool again, in the same
-/// driver value, shares what is mapped; two driver values over one real driver ([`Driver::isolated`]) must not both import
+/// driver value, shares what is mapped, and the pool ends with the last of the imports; two driver values over one real driver ([`Driver::isolated`]) must not both import
 /// from one pool, since the first free there would unmap the other's as well.
 ///
 /// Its drop calls `cuMemPoolDestroy`, and `cuEventDestroy` for events that imported buffers have used; where memory of it
@@ -324,7 +335,7 @@ impl ImportedPool {
             let mut raw = CUmemoryPool::NULL;
             // SAFETY: *pointers*: a live local; the other is an open file's number, as this kind of handle is given.
             unsafe { calls.cuMemPoolImportFromShareableHandle(&raw mut raw, place, FILE, 0) }?;
-            deps.imports.get_or_init(|| Registry::of(deps.device.driver(), raw));
+            deps.imports.get_or_init(|| Registry::of(deps.device.driver(), raw)).begin();
             Ok(raw)
         };
         Handle::create(Call::cuMemPoolImportFromShareableHandle, deps, make).map(Self)
@@ -374,7 +385,9 @@ impl ImportedPool {
         let deps = self.0.deps();
         deps.imports.get_or_init(|| {
             let _one = one_at_a_time();
-            Registry::of(deps.device.driver(), self.raw())
+            let imports = Registry::of(deps.device.driver(), self.raw());
+            imports.begin();
+            imports
         })
     }
 

@@ -57,7 +57,8 @@ pub(crate) fn refuse_captured(stream: &Stream) -> Result<()> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Minds {
     Nothing,
-    /// A copy: refused while another device's context is current (measured).
+    /// A copy: refused while another device's context is current, and over several mappings of virtual memory with none
+    /// current (measured).
     Device,
     /// Several copies at once: refused with no context current (measured).
     Context,
@@ -86,12 +87,26 @@ pub(crate) fn enqueue(
     match minds {
         _ if stream.is_token() => scope::run(target, checked),
         Minds::Context => scope::run(target, checked),
-        Minds::Device => scope::run_on_device(target, checked),
+        Minds::Device => match scope::run_on_device(target, &checked) {
+            Err(error) if may_need_context(&error) => scope::run(target, &checked),
+            queued => queued,
+        },
         Minds::Nothing => {
             checked(target.driver().callable()?).map_err(|failure| target.driver().error(failure))
         }
     }?;
     if is_captured.get() { Err(captured()) } else { Ok(()) }
+}
+
+/// Whether a copy may have been refused only because no context was current, as one over several mappings of virtual memory
+/// is (measured); nothing was queued then.
+#[cold]
+fn may_need_context(error: &Error) -> bool {
+    let is_plain = error.notes().is_empty() && error.completed().is_none();
+    let is_value = |failure: Failure| {
+        failure.status == CUresult::INVALID_VALUE && failure.call.columns().kind == Kind::Enqueue
+    };
+    is_plain && failure_of(error).is_some_and(is_value)
 }
 
 /// Whether the stream's device has access to the memory at this address.

@@ -127,7 +127,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "peer-outlived",
         "memory that outlives its pool stays in reach of its peers",
-        memory("peers::memory_that_outlives_its_pool_stays_in_reach_of_its_peers"),
+        memory("peers::memory_whose_pool_s_handles_are_gone_stays_in_reach_of_its_peers"),
     ),
     mutant(
         "graph-capture",

@@ -171,7 +171,13 @@ impl Memory {
         let usable = match found.origin {
             Origin::Graph(_) => asker.captured || self.graph_memory_is_live(found.base),
             Origin::Mapped => {
-                self.mapping_is_usable((side.address, span), asker.current_device, needs)
+                // A copy, not a fill, over several mappings needs a current context (measured).
+                let anywhere = asker.captured
+                    || asker.current_device.is_some()
+                    || expect == Expect::Filled
+                    || self.space.mappings_along(side.address, span).nth(1).is_none();
+                anywhere
+                    && self.mapping_is_usable((side.address, span), asker.current_device, needs)
             }
             Origin::Pool(pool) if self.is_of_host(pool) => match expect {
                 Expect::Device => false,

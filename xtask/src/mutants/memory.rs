@@ -126,8 +126,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "peer-outlived",
-        "memory that outlives its pool stays in reach of its peers",
-        memory("peers::memory_whose_pool_s_handles_are_gone_stays_in_reach_of_its_peers"),
+        "memory that was given away stays in reach of its pool's peers",
+        memory("peers::memory_that_was_given_away_stays_in_reach_of_its_pool_s_peers"),
     ),
     mutant(
         "graph-capture",

@@ -121,10 +121,13 @@ fn a_pool_that_is_dropped_while_a_peer_s_kernel_runs_waits_for_it_on_the_reclaim
 }
 
 #[test]
-fn memory_whose_pool_s_handles_are_gone_stays_in_reach_of_its_peers() {
+fn memory_that_was_given_away_stays_in_reach_of_its_pool_s_peers() {
     run_peers(|t, peer| {
-        let Shared { pool, mut buffer, home, other, work } = Shared::new(t, peer);
-        assert_eq!(pool.close().unwrap(), Closed::StillShared);
+        let Shared { pool, buffer, home, other, work } = Shared::new(t, peer);
+        let (len, ptr) = (buffer.len(), buffer.into_raw().unwrap());
+        assert_eq!(pool.close().unwrap(), Closed::Destroyed);
+        // SAFETY: given away above, and nobody else frees it.
+        let mut buffer = unsafe { Buffer::from_raw(&home, ptr, len) }.unwrap();
         work.write_late(&other, &mut buffer, 9);
         home.wait_event(&other.record_new(EventOptions::default()).unwrap()).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), [9; 100]);

@@ -87,8 +87,8 @@ pub(crate) fn enqueue(
     match minds {
         _ if stream.is_token() => scope::run(target, checked),
         Minds::Context => scope::run(target, checked),
-        Minds::Device => match scope::run_on_device(target, &checked) {
-            Err(error) if may_need_context(&error) => scope::run(target, &checked),
+        Minds::Device => match scope::run_on_device(target, checked) {
+            Err(error) if may_need_context(&error) => scope::run(target, checked),
             queued => queued,
         },
         Minds::Nothing => {

@@ -88,11 +88,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a pool ends after the work of the streams on which its memory was freed",
         memory("pool_end::a_pool_ends_once_the_streams_that_freed_its_memory_are_done"),
     ),
-    mutant(
-        "pool-hold",
-        "memory holds its pool",
-        memory("pool_end::pools_whose_handles_go_before_their_memory_leave_a_stream_usable"),
-    ),
+    mutant("pool-hold", "memory holds its pool", memory("pool::memory_keeps_its_pool")),
     mutant(
         "pool-current",
         "a pool that was made current is never destroyed",

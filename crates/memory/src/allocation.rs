@@ -144,6 +144,15 @@ impl Allocation {
         self.block.ptr
     }
 
+    /// It is going to be freed on this stream. Told where the stream becomes its home, so that the free needn't.
+    pub(crate) fn keep_home(&self, home: &Stream) {
+        if let Back::Ordered(pool) = &self.back
+            && let Some(pool) = &**pool
+        {
+            pool.keep_stream(home);
+        }
+    }
+
     /// The address, for whoever frees the memory now; lets go of its pool.
     pub(crate) fn give_away(self) -> u64 {
         let ptr = self.ptr();
@@ -187,11 +196,7 @@ impl Allocation {
 
     fn give_back(&self, home: &Stream) -> Ending {
         match &self.back {
-            Back::Ordered(pool) => {
-                if let Some(pool) = &**pool {
-                    // A home can be asked later, so that nothing is called here that could fail.
-                    pool.keep_stream(home);
-                }
+            Back::Ordered(_) => {
                 // SAFETY: this value owns the memory, and its holder gives it back once. What uses it is queued on the
                 // home stream, or ordered before it by `move_to`; other users are the promise of unsafe launches.
                 Ending::Ordered(unsafe { ordered::free(self.block.ptr, home) })

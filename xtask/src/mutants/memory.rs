@@ -117,7 +117,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "peer-users",
         "a pool ends after the work of its peers",
         memory(
-            "peers::a_pool_that_is_dropped_while_a_peer_s_kernel_runs_waits_for_it_on_the_reclaimer",
+            "peers::a_pool_s_end_waits_for_all_work_of_its_peers_before_it_takes_their_access_away",
         ),
     ),
     mutant(

@@ -138,10 +138,13 @@ impl Users {
         let left: Vec<User> = self.0.lock().extract_if(.., is_left).collect();
         for user in left {
             let How::Kept(stream) = &user.how else { continue };
-            let done = scope::neutral(stream.driver(), || stream.is_done(), |_, error| error);
-            if !done.unwrap_or(false) {
-                self.0.lock().push(user);
+            let driver = stream.driver();
+            match scope::neutral(driver, || stream.is_done(), |_, error| error) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => warn(driver, stream.object(), &error, Fate::Unknown),
             }
+            self.0.lock().push(user);
         }
     }
 

@@ -80,6 +80,7 @@ impl<T: Pod> Buffer<T> {
             refuse_captured(stream)?;
             order_after(&self.home, stream)?;
         }
+        self.memory.keep_home(stream);
         let former = mem::replace(&mut self.home, ManuallyDrop::new(stream.clone()));
         drop(ManuallyDrop::into_inner(former));
         Ok(())

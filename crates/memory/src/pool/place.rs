@@ -3,10 +3,10 @@
 #![expect(unsafe_code, reason = "asks the driver for the pools of a place")]
 
 use super::{Pool, PoolDeps, PoolOptions, attributes, peers};
-use crate::resource::Residence;
+use crate::{order::failure_of, resource::Residence};
 use cuhold_handles::{
     Device, Error, Result,
-    driver_sys::{Calls, Failure, ffi::*, mutant},
+    driver_sys::{Call, Calls, Failure, ffi::*, mutant},
     resource::Handle,
     scope,
 };
@@ -298,8 +298,11 @@ impl Pool {
             // SAFETY: *handles*: this handle's pool; *pointers*: a live local.
             unsafe { calls.cuMemSetMemPool(&raw mut location, place.kind(), self.raw()) }
         });
-        // Whatever a failure says, the pool may be the current one.
-        self.0.deps().was_current.store(!mutant::is_out("pool-current"), Ordering::Relaxed);
+        // Whatever the driver's call answered, the pool may be the current one.
+        let is_asked = made.as_ref().map_or_else(was_asked, |()| true);
+        if is_asked && !mutant::is_out("pool-current") {
+            self.0.deps().was_current.store(true, Ordering::Relaxed);
+        }
         made
     }
 
@@ -318,6 +321,12 @@ impl Pool {
     pub fn residence(&self) -> Residence {
         self.place().residence()
     }
+}
+
+/// Whether a failure to make a pool the current one came from the driver's call for that, or after it.
+fn was_asked(error: &Error) -> bool {
+    let sets = |call| matches!(call, Call::cuDeviceSetMemPool | Call::cuMemSetMemPool);
+    error.completed().is_some() || failure_of(error).is_some_and(|failure| sets(failure.call))
 }
 
 /// Sets up a pool that was just made.

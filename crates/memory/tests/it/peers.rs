@@ -121,6 +121,20 @@ fn a_pool_that_is_dropped_while_a_peer_s_kernel_runs_waits_for_it_on_the_reclaim
 }
 
 #[test]
+fn a_pool_s_end_waits_for_all_work_of_its_peers_before_it_takes_their_access_away() {
+    run_peers(|t, peer| {
+        let pool = pool(t);
+        pool.add_peer(peer).unwrap();
+        let by_hand = t.driver().reclaim().run_by_hand();
+        assert_eq!(t.calls(|| drop(pool)).1, [""; 0]);
+        let ((), calls) = t.calls(|| while by_hand.step() {});
+        let at = |name| calls.iter().position(|call| *call == name).unwrap();
+        assert!(at("cuMemFreeHost") < at("cuMemPoolSetAccess"), "{calls:?}");
+        assert!(at("cuMemPoolSetAccess") < at("cuMemPoolDestroy"), "{calls:?}");
+    });
+}
+
+#[test]
 fn memory_that_was_given_away_stays_in_reach_of_its_pool_s_peers() {
     run_peers(|t, peer| {
         let Shared { pool, buffer, home, other, work } = Shared::new(t, peer);

@@ -1,7 +1,9 @@
 //! Pools that end while streams that freed their memory work. A later wait for such a stream ended the process inside the
 //! driver, or the process hung where the stream had been destroyed (measured on an H200, driver 580.159).
 
-use cuhold_handles::{Closed, Context, ContextFlags, Stream, StreamOptions};
+use crate::flip::World;
+use cuhold_driver_sys::{CUresult, Call, Fault};
+use cuhold_handles::{Closed, Context, ContextFlags, ObjectKind, Stream, StreamOptions};
 use cuhold_memory::{Buffer, Pool, PoolOptions};
 use cuhold_testkit::{Kit, run, run_leaving_pools, run_simulated};
 use std::time::Duration;
@@ -186,4 +188,25 @@ fn a_pool_that_lives_on_lets_go_of_the_many_streams_that_nobody_has_any_more() {
         let left = calls.iter().filter(|call| **call == "cuStreamDestroy").count();
         assert!(left <= 128, "{left} of 1000 were kept");
     });
+}
+
+#[test]
+fn streams_of_many_that_can_not_be_asked_are_kept_and_that_is_told() {
+    let world = World::new();
+    let pool = Pool::new(&world.device, PoolOptions::default()).unwrap();
+    for _ in 0..63 {
+        drop(Buffer::<u32>::uninit_in(&pool, &world.stream(), 10).unwrap());
+    }
+    let last = world.stream();
+    let status = CUresult(9001);
+    world.faults().arm(Fault::refused(status).on(Call::cuStreamQuery));
+    let told = world.warnings(|| drop(Buffer::<u32>::uninit_in(&pool, &last, 10).unwrap()));
+    assert_eq!(told.len(), 63, "one for each that was asked");
+    for warning in told {
+        assert_eq!((warning.call(), warning.status()), (Some(Call::cuStreamQuery), Some(status)));
+        assert_eq!(warning.object().kind, ObjectKind::Stream);
+    }
+    let ((), calls) = world.sim.log().during(|| drop(pool));
+    let marked = calls.iter().filter(|entry| entry.call() == Call::cuEventRecord).count();
+    assert_eq!(marked, 64, "all of them are still waited for");
 }

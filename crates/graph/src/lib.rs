@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`Graph`] | a definition; one function for each kind of node |
 //! | [`Node`], [`Body`] | keys of nodes, and of the graphs inside of them: what was removed isn't found |
-//! | [`GraphBuilder`], [`capture`] | a graph is built by capture: what is asked of a stream becomes its nodes |
+//! | [`GraphBuilder`], [`capture`](fn@capture) | a graph is built by capture: what is asked of a stream becomes its nodes |
 //! | [`GraphExec`] | an executable: launched, changed node by node or all at once |
 //! | [`SharedHost`] | memory of the host that launches read or write, and the program in between |
 

@@ -11,6 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How long is waited for what is about to happen.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 type Hooks = (Arc<CallLog>, (Arc<CallCounts>, Arc<Faults>));
 
 /// A driver for one test, with its hooks and a device.
@@ -105,6 +108,34 @@ impl Kit {
     #[must_use]
     pub fn stack(&self) -> Vec<CUcontext> {
         stack::contexts(self.driver().api())
+    }
+
+    /// Waits until the reclaimer has nothing to do.
+    ///
+    /// What is on its list by now is done then. What a driver lets go of a moment later, on a thread of its own, isn't:
+    /// [`becomes`](Self::becomes) waits for that.
+    pub fn settle(&self) {
+        assert!(is_reclaimed(self.driver()), "objects are left on the reclaimer's list");
+    }
+
+    /// Waits until `value` gives what is expected, for values that change once the reclaimer, or a thread of the driver's own,
+    /// let go of something.
+    #[track_caller]
+    pub fn becomes<T: PartialEq<U> + fmt::Debug, U: fmt::Debug>(
+        &self,
+        value: impl Fn() -> T,
+        expected: U,
+    ) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.settle();
+            let value = value();
+            if value == expected {
+                return;
+            }
+            assert!(Instant::now() < until, "it stays {value:?}, and doesn't become {expected:?}");
+            thread::yield_now();
+        }
     }
 
     /// Says that this test can't run here. The body then returns.
@@ -222,8 +253,10 @@ fn with_driver(make: impl FnOnce(Hooks) -> Driver, sim: Option<Sim>, body: impl 
 
 /// Waits until the reclaimer has nothing to do: a driver may let go of what a graph holds a moment later, on a thread of its own.
 fn is_reclaimed(driver: &Driver) -> bool {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + PATIENCE;
     while driver.reclaim().pending() > 0 {
+        // Where it is run by hand, nothing else does it. Whether it came to an end is asked above.
+        drop(driver.reclaim().drain(PATIENCE));
         if Instant::now() >= until {
             return false;
         }
@@ -239,7 +272,7 @@ fn settle(driver: &Driver) {
 /// Waits until nothing but `driver` itself holds the driver: a reclaimer's thread, or one of the driver's own, may do so a
 /// moment longer. Says whether that came about.
 pub(crate) fn becomes_unique(driver: &Driver) -> bool {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + PATIENCE;
     while !driver.is_unique() {
         if Instant::now() >= until {
             return false;

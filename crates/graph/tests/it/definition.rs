@@ -9,23 +9,13 @@ use cuhold_graph::{
 };
 use cuhold_memory::{Buffer, Pool};
 use cuhold_testkit::{Kit, PTX, run, run_simulated};
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
 };
 
 fn graph(t: &Kit) -> Graph {
     Graph::new(t.context()).unwrap()
-}
-
-/// Waits until the reclaimer has nothing left: what it releases may leave it more.
-fn settle(t: &Kit) {
-    while t.driver().reclaim().pending() > 0 {
-        t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
-    }
 }
 
 #[test]
@@ -51,8 +41,8 @@ fn a_graph_runs_its_host_functions_in_the_order_of_its_edges() {
         stream.synchronize().unwrap();
         assert_eq!(*order.lock().unwrap(), [1, 2, 3, 1, 2, 3]);
         drop(exec);
-        settle(t);
-        assert_eq!(Arc::strong_count(&order), 1, "the functions are gone with the executable");
+        // The functions are gone with the executable.
+        t.becomes(|| Arc::strong_count(&order), 1);
     });
 }
 
@@ -76,14 +66,13 @@ fn scenario_s46_a_kernel_s_buffer_lives_as_long_as_an_executable_that_uses_it() 
         drop(fill);
         let mut exec = graph.instantiate().unwrap();
         drop(graph);
-        settle(t);
+        t.settle();
         assert!(pool.used_bytes().unwrap() >= before + 800, "the executable keeps the buffer");
         exec.launch(&stream).unwrap();
         drop(exec);
         stream.synchronize().unwrap();
         drop(out);
-        settle(t);
-        assert_eq!(pool.used_bytes().unwrap(), before);
+        t.becomes(|| pool.used_bytes().unwrap(), before);
     });
 }
 
@@ -104,8 +93,7 @@ fn a_removed_node_lets_go_of_what_it_used_unless_a_copy_may_use_it() {
         graph.remove(node).unwrap();
         assert_eq!(Arc::strong_count(&used), 2, "the executable may call it");
         drop((graph, exec));
-        settle(t);
-        assert_eq!(Arc::strong_count(&used), 1);
+        t.becomes(|| Arc::strong_count(&used), 1);
     });
 }
 
@@ -211,7 +199,7 @@ fn events_order_a_graph_with_streams() {
         event.synchronize().unwrap();
         stream.synchronize().unwrap();
         drop(exec);
-        settle(t);
+        t.settle();
     });
 }
 
@@ -232,7 +220,7 @@ fn a_panic_in_a_host_function_is_one_warning_and_the_launch_goes_on() {
         let captured = t.driver().reports().capture(4);
         exec.launch(&stream).unwrap();
         stream.synchronize().unwrap();
-        settle(t);
+        t.settle();
         let warnings = captured.take();
         assert_eq!(warnings.len(), 1);
         assert_eq!(warnings[0].kind(), WarningKind::Panicked);
@@ -253,8 +241,7 @@ fn a_node_whose_call_says_that_it_failed_is_none_and_what_it_may_use_is_kept() {
         assert!(graph.is_empty());
         assert_eq!(Arc::strong_count(&used), 2, "the driver may call it all the same");
         drop(graph);
-        settle(t);
-        assert_eq!(Arc::strong_count(&used), 1);
+        t.becomes(|| Arc::strong_count(&used), 1);
     });
 }
 

@@ -11,7 +11,7 @@ use cuhold_graph::{
 use cuhold_testkit::Kit;
 use std::{sync::Arc, thread};
 
-use super::support::{run, run_simulated, settle};
+use super::support::{run, run_simulated};
 
 fn graph(t: &Kit) -> Graph {
     Graph::new(t.context()).unwrap()
@@ -55,14 +55,13 @@ fn scenario_s47_an_executable_goes_on_with_what_its_graph_had_when_it_was_made()
         assert_eq!(x.to_vec().unwrap(), [1; 64]);
         assert_eq!(y.to_vec().unwrap(), [0; 64]);
         drop((x, y));
-        settle(t);
-        assert_eq!(pool.used_bytes().unwrap(), before + 256, "x, which the executable fills");
+        // That is `x`, which the executable fills.
+        t.becomes(|| pool.used_bytes().unwrap(), before + 256);
         drop(graph);
         exec.launch(&stream).unwrap();
         drop(exec);
         stream.synchronize().unwrap();
-        settle(t);
-        assert_eq!(pool.used_bytes().unwrap(), before);
+        t.becomes(|| pool.used_bytes().unwrap(), before);
     });
 }
 
@@ -81,14 +80,12 @@ fn a_view_among_the_arguments_keeps_its_buffer() {
             unsafe { graph.kernel(&[], &fill, LaunchConfig::for_len(50), (tail, 7_u32, 50_u32)) }
                 .unwrap();
         }
-        settle(t);
-        assert_eq!(pool.used_bytes().unwrap(), before + 400);
+        t.becomes(|| pool.used_bytes().unwrap(), before + 400);
         let mut exec = graph.instantiate().unwrap();
         exec.launch(&stream).unwrap();
         stream.synchronize().unwrap();
         drop((graph, exec));
-        settle(t);
-        assert_eq!(pool.used_bytes().unwrap(), before);
+        t.becomes(|| pool.used_bytes().unwrap(), before);
     });
 }
 
@@ -104,11 +101,9 @@ fn a_changed_node_lets_go_of_what_it_used_unless_a_copy_may_use_it() {
         graph.set_host(node, holding(&third)).unwrap();
         assert_eq!((holders(&second), holders(&third)), (1, 1), "the copy calls the second");
         drop(graph);
-        settle(t);
-        assert_eq!(holders(&second), 1);
+        t.becomes(|| holders(&second), 1);
         drop(copy);
-        settle(t);
-        assert_eq!((holders(&second), holders(&third)), (0, 0));
+        t.becomes(|| (holders(&second), holders(&third)), (0, 0));
     });
 }
 
@@ -157,7 +152,7 @@ fn in_whatever_order_graph_copy_child_and_executable_end_what_they_use_ends_once
                 assert_eq!(holders(&used), 1);
                 drop(left.remove(order % count));
                 order /= count;
-                settle(t);
+                t.settle();
             }
             assert_eq!(holders(&used), 0);
         }
@@ -196,7 +191,7 @@ fn threads_build_run_and_drop_graphs_over_the_same_buffer_and_kernel() {
         });
         assert_eq!(words.to_vec().unwrap(), [7; 64]);
         drop((words, fill));
-        settle(t);
+        t.settle();
     });
 }
 
@@ -219,8 +214,7 @@ fn twenty_thousand_nodes_with_owners_are_added_and_dropped_and_nothing_is_left()
         assert_eq!(holders(&used), 20_000 - removed);
         assert_eq!(graph.edges().unwrap().len(), 20_000 - removed);
         drop(graph);
-        settle(t);
-        assert_eq!(holders(&used), 0);
+        t.becomes(|| holders(&used), 0);
     });
 }
 
@@ -250,7 +244,7 @@ fn functions_whose_drops_panic_are_a_warning_each() {
         let captured = t.driver().reports().capture(8);
         graph.remove(node).unwrap();
         drop(graph);
-        settle(t);
+        t.settle();
         let warnings = captured.take();
         assert_eq!(warnings.len(), 3);
         assert!(warnings.iter().all(|warning| warning.kind() == WarningKind::Panicked));

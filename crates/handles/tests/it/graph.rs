@@ -35,13 +35,6 @@ fn counted() -> (Arc<AtomicU32>, Counts) {
     (Arc::clone(&dropped), Counts(dropped))
 }
 
-/// Waits until the reclaimer has nothing left: what it releases may leave it more.
-fn settle(t: &Kit) {
-    while t.driver().reclaim().pending() > 0 {
-        t.driver().reclaim().drain(crate::drop::PATIENCE).unwrap();
-    }
-}
-
 /// The graph of what `work` queues on a stream.
 fn captured(t: &Kit, stream: &Stream, work: impl FnOnce()) -> Graph {
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -122,14 +115,12 @@ fn a_library_is_unloaded_once_no_executable_keeps_its_kernel() {
         graph.keep(&UserObject::new(t.driver(), kernel).unwrap()).unwrap();
         let mut exec = graph.instantiate().unwrap();
         assert_eq!(graph.close().unwrap(), Closed::Destroyed);
-        settle(t);
-        assert_eq!(sim.live(SimKind::Library), 1);
+        t.becomes(|| sim.live(SimKind::Library), 1);
         // SAFETY: as above, and its code is kept.
         unsafe { exec.launch(&stream) }.unwrap();
         stream.synchronize().unwrap();
         assert_eq!(exec.close().unwrap(), Closed::Destroyed);
-        settle(t);
-        assert_eq!(sim.live(SimKind::Library), 0);
+        t.becomes(|| sim.live(SimKind::Library), 0);
     });
 }
 

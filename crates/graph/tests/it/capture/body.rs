@@ -1,6 +1,6 @@
 //! Conditionals in captures: bodies apart, in segments, directly.
 
-use super::{MODES, begin, invalidate, launch, run, run_and_leak, run_simulated, settle, stream};
+use super::{MODES, begin, invalidate, launch, run, run_and_leak, run_simulated, stream};
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
     CaptureMode, CaptureStatus, ConditionalKind, GraphBuilder, NodeKind,
@@ -153,7 +153,7 @@ fn scenario_s30_an_invalidated_body_leaves_its_parent_usable_200_rounds_in_each_
                 }
             }
         }
-        settle(t);
+        t.settle();
         values.to_vec().unwrap();
     });
 }

@@ -1,6 +1,7 @@
 //! What goes into a graph through a builder, and what comes out when it is run.
 
-use super::{MODES, begin, invalidate, launch, run, settle, stream};
+use super::{MODES, begin, invalidate, launch, run, stream};
+use crate::support::taken_back;
 use cuhold_driver_sys::CUresult;
 use cuhold_graph::{
     CaptureMode, CaptureStatus, Graph, GraphBuilder, NodeKind, SharedHost, capture,
@@ -72,13 +73,12 @@ fn a_captured_kernel_s_buffer_lives_as_long_as_an_executable_that_uses_it() {
         let mut graph = builder.end().unwrap();
         let mut exec = graph.instantiate().unwrap();
         drop(graph);
-        settle(t);
+        t.settle();
         assert!(pool.used_bytes().unwrap() >= before + 400, "the executable keeps the buffer");
         exec.launch(&stream).unwrap();
         drop(exec);
         stream.synchronize().unwrap();
-        settle(t);
-        assert_eq!(pool.used_bytes().unwrap(), before);
+        t.becomes(|| pool.used_bytes().unwrap(), before);
     });
 }
 
@@ -197,8 +197,7 @@ fn launches_read_and_write_memory_of_the_host_that_the_program_shares() {
         }
         let output = output.into_inner().unwrap_err();
         drop(graph);
-        settle(t);
-        assert_eq!(output.into_inner().unwrap()[0], 4);
+        assert_eq!(taken_back(t, output)[0], 4);
     });
 }
 
@@ -291,8 +290,7 @@ fn a_dropped_builder_ends_its_capture_and_lets_go_of_what_it_kept() {
             builder.host(move || assert!(Arc::strong_count(&keeps) > 0)).unwrap();
             let ((), calls) = t.calls(|| drop(builder));
             assert_eq!(calls, ["cuStreamEndCapture", "cuGraphDestroy", "cuUserObjectRelease"]);
-            settle(t);
-            assert_eq!(Arc::strong_count(&used), 1);
+            t.becomes(|| Arc::strong_count(&used), 1);
             stream.synchronize().unwrap();
         }
     });

@@ -1,6 +1,6 @@
 //! What is left where a builder's calls fail.
 
-use super::{begin, invalidate, run, run_simulated, settle, stream};
+use super::{begin, invalidate, run, run_simulated, stream};
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
     CaptureMode, CaptureStatus, Graph, GraphBuilder,
@@ -142,7 +142,7 @@ fn scenario_s33_where_the_end_itself_fails_the_books_say_what_the_driver_says() 
         assert_eq!(begin(&other).end().unwrap().len(), 0);
         let raw = stream.raw();
         drop((builder, stream));
-        settle(t);
+        t.settle();
         // What the library has left alone for good.
         assert_eq!(sim.leaks().iter().filter(|leak| leak.raw == raw.addr() as u64).count(), 1);
         // SAFETY: *handles*: live, and nobody's any more.

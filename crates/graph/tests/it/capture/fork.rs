@@ -1,6 +1,6 @@
 //! Forks and joins.
 
-use super::{begin, launch, run, settle, stream};
+use super::{begin, launch, run, stream};
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
     CaptureMode, CaptureStatus, GraphBuilder,
@@ -38,7 +38,7 @@ fn forks_run_side_by_side_between_what_is_in_front_and_behind() {
         let order = order.lock().unwrap();
         assert_eq!((order.len(), order[0], order[5]), (6, 1, 6));
         drop(graph);
-        settle(t);
+        t.settle();
     });
 }
 
@@ -108,7 +108,7 @@ fn an_unjoined_fork_with_work_is_told_by_the_end_also_when_it_is_gone() {
                 assert_eq!(fork.host(|| {}).unwrap_err().kind(), ErrorKind::State);
             }
             stream.synchronize().unwrap();
-            settle(t);
+            t.settle();
         }
     });
 }
@@ -147,7 +147,7 @@ fn scenario_s29_a_join_that_fails_half_way_leaves_forks_that_can_be_dropped() {
             assert!(error.is(CUresult::STREAM_CAPTURE_UNJOINED), "{error}");
             assert!(error.to_string().contains("2 forks weren't joined"), "{error}");
             stream.synchronize().unwrap();
-            settle(t);
+            t.settle();
         }
     });
 }

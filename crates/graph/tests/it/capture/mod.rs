@@ -16,7 +16,6 @@ use cuhold_graph::{
     handles::{Device, Driver, Stream},
 };
 use cuhold_testkit::Kit;
-use std::time::Duration;
 
 const MODES: [CaptureMode; 3] =
     [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
@@ -38,18 +37,11 @@ fn invalidate(builder: &GraphBuilder) -> Failure {
     failure
 }
 
-/// Waits until the reclaimer has nothing left: what it releases may leave it more.
-fn settle(t: &Kit) {
-    while t.driver().reclaim().pending() > 0 {
-        t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
-    }
-}
-
 /// Runs a body on the driver that the environment names; what it leaves to the reclaimer is done behind it.
 fn run(body: impl FnOnce(&Kit)) {
     cuhold_testkit::run(|t| {
         body(t);
-        settle(t);
+        t.settle();
     });
 }
 
@@ -57,7 +49,7 @@ fn run(body: impl FnOnce(&Kit)) {
 fn run_simulated(body: impl FnOnce(&Kit, &Sim)) {
     cuhold_testkit::run_simulated(|t, sim| {
         body(t, sim);
-        settle(t);
+        t.settle();
     });
 }
 

@@ -1,6 +1,6 @@
 //! What went wrong in other libraries: see `docs/scenarios.md`.
 
-use super::{MODES, begin, invalidate, launch, run, run_simulated, settle, stream};
+use super::{MODES, begin, invalidate, launch, run, run_simulated, stream};
 use cuhold_driver_sys::{CUresult, Call, Fault, ffi::CUstreamCaptureMode};
 use cuhold_graph::{
     CaptureMode, CaptureStatus, GraphBuilder, capture,
@@ -54,8 +54,8 @@ fn scenario_s28_an_invalidated_capture_s_graph_is_the_driver_s_200_rounds_in_eac
             }
         }
         stream.synchronize().unwrap();
-        settle(t);
-        assert_eq!(Arc::strong_count(&used), 1, "what the graphs kept is let go of");
+        // What the graphs kept is let go of.
+        t.becomes(|| Arc::strong_count(&used), 1);
     });
 }
 
@@ -96,8 +96,7 @@ fn scenario_s32_a_closure_that_fails_or_panics_leaves_no_capture() {
         // The thread may allocate again, and the stream can be used.
         Buffer::<u8>::zeroed(&stream, 10).unwrap();
         stream.synchronize().unwrap();
-        settle(t);
-        assert_eq!(Arc::strong_count(&used), 1);
+        t.becomes(|| Arc::strong_count(&used), 1);
     });
 }
 
@@ -132,7 +131,7 @@ fn scenario_s32_a_builder_dropped_on_another_thread_is_one_report_and_no_crash()
                 assert_eq!(told.len(), 1, "{told:?}");
                 assert_eq!(told[0].status(), Some(CUresult::STREAM_CAPTURE_WRONG_THREAD));
             }
-            settle(t);
+            t.settle();
             // The capture is over (measured), so that the stream is free.
             stream.synchronize().unwrap();
         }
@@ -196,7 +195,7 @@ fn scenario_s36_code_is_loaded_and_unloaded_beside_a_capture() {
             thread::scope(|scope| {
                 scope.spawn(|| drop(there));
             });
-            settle(t);
+            t.settle();
             assert_eq!(builder.status().unwrap(), CaptureStatus::Capturing);
             let mut graph = builder.end().unwrap();
             drop(nop);
@@ -237,7 +236,7 @@ fn scenario_s38_a_captured_upload_owns_what_it_reads() {
         let mut graph = builder.end().unwrap();
         let mut exec = graph.instantiate().unwrap();
         drop(graph);
-        settle(t);
+        t.settle();
         for _ in 0..2 {
             // Other memory takes the place of what was let go of, if that was.
             let overwritten: Vec<Arc<[u32]>> = (0..64).map(|_| vec![9; 1000].into()).collect();

@@ -1,6 +1,6 @@
 //! Captures in global mode against what other threads drop meanwhile.
 
-use super::{run, settle, stream};
+use super::{run, stream};
 use cuhold_graph::{CaptureMode, Graph, GraphBuilder, GraphExec, handles::Library};
 use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
 use cuhold_testkit::{Kit, PTX};
@@ -55,6 +55,6 @@ fn captures_in_global_mode_are_never_disturbed_by_what_another_thread_drops() {
         });
         assert_eq!(ended, rounds);
         drop(pool);
-        settle(t);
+        t.settle();
     });
 }

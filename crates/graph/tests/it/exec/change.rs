@@ -15,8 +15,7 @@ fn a_changed_node_does_the_new_from_the_next_launch_on() {
         stream.synchronize().unwrap();
         assert_eq!((calls(&first), calls(&second)), (1, 2));
         drop((exec, graph));
-        settle(t);
-        assert_eq!((holders(&first), holders(&second)), (0, 0));
+        t.becomes(|| (holders(&first), holders(&second)), (0, 0));
     });
 }
 
@@ -84,7 +83,7 @@ fn a_kernel_node_is_given_other_arguments_while_a_launch_runs() {
         exec.drain().unwrap();
         assert_eq!(exec.retired(), 0);
         drop((exec, graph, last, fill));
-        settle(t);
+        t.settle();
         stream.synchronize().unwrap();
         assert_eq!(pool.used_bytes().unwrap(), before);
     });
@@ -147,7 +146,7 @@ fn a_record_and_a_wait_are_given_other_events() {
         drop(open);
         stream.synchronize().unwrap();
         drop((exec, graph));
-        settle(t);
+        t.settle();
     });
 }
 
@@ -164,7 +163,7 @@ fn a_child_is_replaced_and_what_the_new_one_uses_is_kept() {
         exec.launch(&stream).unwrap();
         exec.set_child(&parent, node, &mut second).unwrap();
         drop((first, second));
-        settle(t);
+        t.settle();
         exec.launch(&stream).unwrap();
         stream.synchronize().unwrap();
         assert_eq!((calls(&old), calls(&new)), (1, 1));
@@ -176,7 +175,6 @@ fn a_child_is_replaced_and_what_the_new_one_uses_is_kept() {
         stream.synchronize().unwrap();
         assert_eq!(calls(&new), 2);
         drop((exec, parent, larger));
-        settle(t);
-        assert_eq!((holders(&old), holders(&new)), (0, 0));
+        t.becomes(|| (holders(&old), holders(&new)), (0, 0));
     });
 }

@@ -66,14 +66,14 @@ fn an_executable_that_is_dropped_while_it_runs_leaves_the_launch_what_it_uses() 
         exec.set_host(&graph, node, counting(&new)).unwrap();
         exec.launch(&stream).unwrap();
         drop((exec, graph));
-        settle(t);
-        assert_eq!((holders(&old), holders(&new)), (1, 1), "two launches are under way");
+        // Two launches are under way.
+        t.becomes(|| (holders(&old), holders(&new)), (1, 1));
         drop(open);
         stream.synchronize().unwrap();
         assert_eq!((calls(&old), calls(&new)), (1, 1));
         // The driver lets go on a thread of its own, some time after the launch.
         while holders(&old) + holders(&new) > 0 {
-            settle(t);
+            t.settle();
             thread::yield_now();
         }
     });
@@ -124,8 +124,7 @@ fn once_its_raw_value_was_taken_what_changes_replace_is_kept_until_the_end() {
         exec.drain().unwrap();
         assert_eq!(holders(&replaced), 1, "others may have launched it");
         drop((exec, graph));
-        settle(t);
-        assert_eq!(holders(&replaced), 0);
+        t.becomes(|| holders(&replaced), 0);
     });
 }
 
@@ -190,11 +189,10 @@ fn scenario_s50_a_host_function_serves_every_launch_of_every_executable_and_goes
         assert_eq!(calls(&ran), 6);
         let [first, second] = execs;
         drop(first);
-        settle(t);
-        assert_eq!(holders(&ran), 1, "the other one may call it");
+        // The other one may call it.
+        t.becomes(|| holders(&ran), 1);
         drop(second);
-        settle(t);
-        assert_eq!(holders(&ran), 0);
+        t.becomes(|| holders(&ran), 0);
     });
 }
 
@@ -212,11 +210,10 @@ fn where_the_driver_lets_go_later_what_an_executable_kept_goes_then_and_never_be
         exec.launch(&stream).unwrap();
         drop((exec, graph));
         stream.synchronize().unwrap();
-        settle(t);
-        assert_eq!((holders(&old), holders(&new)), (1, 1), "the driver hasn't called");
+        // The driver hasn't called.
+        t.becomes(|| (holders(&old), holders(&new)), (1, 1));
         sim.run_destructors();
-        settle(t);
-        assert_eq!((calls(&old), calls(&new)), (1, 1));
-        assert_eq!((holders(&old), holders(&new)), (0, 0));
+        t.becomes(|| (calls(&old), calls(&new)), (1, 1));
+        t.becomes(|| (holders(&old), holders(&new)), (0, 0));
     });
 }

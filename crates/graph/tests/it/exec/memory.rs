@@ -1,6 +1,7 @@
 //! Copies, fills and memory operations of an executable that are changed, and nodes inside of others.
 
 use super::*;
+use crate::support::taken_back;
 use cuhold_graph::{BatchOperation, SharedHost};
 use cuhold_memory::HostBuffer;
 
@@ -39,13 +40,13 @@ fn a_copy_is_given_other_ends_and_keeps_what_launches_read() {
         let used = pool.used_bytes().unwrap();
         exec.set_copy(&graph, node, &mut to, &first).unwrap();
         drop(second);
-        settle(t);
-        assert_eq!(pool.used_bytes().unwrap(), used, "the launch reads it");
+        // The launch reads it.
+        t.becomes(|| pool.used_bytes().unwrap(), used);
         assert_eq!(to.to_vec().unwrap(), [4, 5, 6]);
         exec.launch(&stream).unwrap();
         assert_eq!(to.to_vec().unwrap(), [1, 2, 3]);
         drop((exec, graph, to, first));
-        settle(t);
+        t.settle();
     });
 }
 
@@ -72,8 +73,8 @@ fn copies_from_and_to_the_host_are_given_other_host_memory() {
         assert_eq!(unsafe { output.to_vec() }, [5, 6]);
         stream.synchronize().unwrap();
         drop((exec, graph));
-        settle(t);
-        assert!(input.into_inner().is_ok() && output.into_inner().is_ok(), "nobody else has it");
+        assert_eq!(taken_back(t, input)[..], [5, 6]);
+        assert_eq!(taken_back(t, output)[..], [5, 6]);
     });
 }
 

@@ -18,7 +18,6 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
 };
 
 mod change;
@@ -29,13 +28,6 @@ mod whole;
 
 fn graph_of(t: &Kit) -> Graph {
     Graph::new(t.context()).unwrap()
-}
-
-/// Waits until the reclaimer has nothing left: what it releases may leave it more.
-fn settle(t: &Kit) {
-    while t.driver().reclaim().pending() > 0 {
-        t.driver().reclaim().drain(Duration::from_secs(10)).unwrap();
-    }
 }
 
 /// Counts who has it.

@@ -13,7 +13,7 @@ fn a_whole_update_does_what_the_other_graph_does_and_keeps_what_that_keeps() {
         other.host(&[], counting(&new)).unwrap();
         exec.update(&mut other).unwrap();
         drop(other);
-        settle(t);
+        t.settle();
         stream.synchronize().unwrap();
         exec.launch(&stream).unwrap();
         stream.synchronize().unwrap();
@@ -22,8 +22,7 @@ fn a_whole_update_does_what_the_other_graph_does_and_keeps_what_that_keeps() {
         // The nodes are still those of the graph that it was made from.
         exec.set_host(&graph, node, || {}).unwrap();
         drop((exec, graph));
-        settle(t);
-        assert_eq!(holders(&new), 0);
+        t.becomes(|| holders(&new), 0);
     });
 }
 
@@ -40,13 +39,12 @@ fn what_a_node_is_given_after_a_whole_update_outlives_the_executable_as_well() {
         let open = gate(&stream);
         exec.launch(&stream).unwrap();
         drop((exec, graph));
-        settle(t);
-        assert_eq!(holders(&late), 1);
+        t.becomes(|| holders(&late), 1);
         drop(open);
         stream.synchronize().unwrap();
         assert_eq!(calls(&late), 1);
         while holders(&late) > 0 {
-            settle(t);
+            t.settle();
             thread::yield_now();
         }
     });
@@ -78,8 +76,7 @@ fn a_refused_update_names_the_reason_and_the_node_and_the_executable_runs_as_bef
         stream.synchronize().unwrap();
         assert_eq!((calls(&kept), calls(&never)), (1, 0));
         drop((more, other));
-        settle(t);
-        assert_eq!((holders(&kept), holders(&never)), (1, 0));
+        t.becomes(|| (holders(&kept), holders(&never)), (1, 0));
     });
 }
 
@@ -96,20 +93,19 @@ fn an_update_whose_failure_is_untrue_leaves_nothing_dangling() {
         t.faults().disarm();
         assert_eq!(refused.reason, None, "the driver gave none");
         drop(other);
-        settle(t);
+        t.settle();
         exec.launch(&stream).unwrap();
         // What comes now is kept for the launch as well, although the driver has changed the executable.
         exec.set_host(&graph, node, counting(&given)).unwrap();
         let open = gate(&stream);
         exec.launch(&stream).unwrap();
         drop((exec, graph));
-        settle(t);
+        t.settle();
         assert!(holders(&given) > 0);
         drop(open);
         stream.synchronize().unwrap();
-        settle(t);
-        assert_eq!((calls(&taken), calls(&given)), (1, 1));
-        assert_eq!((holders(&taken), holders(&given)), (0, 0));
+        t.becomes(|| (calls(&taken), calls(&given)), (1, 1));
+        t.becomes(|| (holders(&taken), holders(&given)), (0, 0));
     });
 }
 
@@ -140,7 +136,7 @@ fn scenario_s48_a_refused_update_and_a_failed_fallback_leave_the_old_executable(
         exec = other.instantiate().unwrap();
         exec.launch(&stream).unwrap();
         stream.synchronize().unwrap();
-        settle(t);
-        assert_eq!(holders(&kept), 0, "the old one is gone");
+        // The old one is gone.
+        t.becomes(|| holders(&kept), 0);
     });
 }

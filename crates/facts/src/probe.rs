@@ -51,7 +51,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A legal call. It is also asked during somebody's capture and with no context current.
+    /// A legal call. It is also asked during somebody's capture, with no context current or a destroyed one, and after a fault.
     pub(crate) const fn works(
         call: Call,
         name: &'static str,
@@ -228,6 +228,10 @@ pub enum Situation {
     Captures(Whose),
     /// With no context current.
     NoContext,
+    /// With a context current that another thread has destroyed.
+    DestroyedContext,
+    /// After a kernel wrote to a wrong address, and that was heard of.
+    Fault,
 }
 
 /// A probe in a situation: what has an answer.
@@ -304,6 +308,8 @@ impl Question {
                 c.empty_stack();
                 step(c)
             }
+            Situation::DestroyedContext => c.with_destroyed_context(step),
+            Situation::Fault => c.after_fault(step),
         }
     }
 }
@@ -342,7 +348,7 @@ const EVERY_MODE: &[Call] = &[
 fn situations(probe: &'static Probe) -> Vec<Situation> {
     let mut all = vec![Situation::Plain];
     if probe.situations {
-        all.push(Situation::NoContext);
+        all.extend([Situation::NoContext, Situation::DestroyedContext, Situation::Fault]);
         all.push(Situation::Capture(Mode::Global, Caller::Same));
         all.push(Situation::Captures(Whose::CallsContext));
         all.push(Situation::Captures(Whose::AnotherDevice));
@@ -365,6 +371,8 @@ fn name(probe: &Probe, situation: Situation) -> String {
     match situation {
         Situation::Plain => probe.name.to_owned(),
         Situation::NoContext => format!("{function} with no context current"),
+        Situation::DestroyedContext => format!("{function} with a destroyed context current"),
+        Situation::Fault => format!("{function} after a fault"),
         Situation::Captures(Whose::CallsContext) => format!("{function} during every capture"),
         Situation::Captures(Whose::AnotherDevice) => {
             format!("{function} during every capture of another device")

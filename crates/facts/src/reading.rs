@@ -174,7 +174,11 @@ pub fn columns(reading: &Reading) -> Vec<ColumnReading> {
             Situation::NoContext => {
                 entry.1 = if answer == "SUCCESS" { "works".to_owned() } else { answer.to_owned() };
             }
-            Situation::Plain | Situation::Capture(..) | Situation::Captures(_) => {}
+            Situation::Plain
+            | Situation::Capture(..)
+            | Situation::Captures(_)
+            | Situation::DestroyedContext
+            | Situation::Fault => {}
         }
     }
     Function::ALL

@@ -51,7 +51,10 @@ impl Agreement {
             let (counts_as, cells) = match question.situation() {
                 Situation::Capture(..) => (question.probe().function().name, 1),
                 Situation::Captures(_) => (question.probe().function().name, CELLS),
-                Situation::Plain | Situation::NoContext => (name.as_str(), 0),
+                Situation::Plain
+                | Situation::NoContext
+                | Situation::DestroyedContext
+                | Situation::Fault => (name.as_str(), 0),
             };
             capture_cells += cells;
             *counted.entry(counts_as).or_insert(true) &= !differ.contains(name);

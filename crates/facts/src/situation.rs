@@ -1,11 +1,11 @@
-//! Making a legal call while somebody's capture is under way.
+//! Making a legal call while somebody's capture is under way, or after something bad has happened.
 
-#![expect(unsafe_code, reason = "a capture is driver calls")]
+#![expect(unsafe_code, reason = "what is made to happen is driver calls")]
 
 use cuhold_driver_sys::ffi::*;
 
 use crate::{
-    ctx::Ctx,
+    ctx::{Ctx, word},
     probe::{Caller, Step},
     setup::Made,
 };
@@ -37,5 +37,28 @@ impl Ctx {
             })?,
         }
         self.note_capturing(captured)
+    }
+
+    /// Makes the call with a context current that another thread has destroyed.
+    pub(crate) fn with_destroyed_context(&mut self, step: Step) -> Made<()> {
+        let gone = self.context()?;
+        self.elsewhere(|c| {
+            must!(c.cuCtxDestroy_v2(gone));
+            Ok(())
+        })?;
+        step(self)
+    }
+
+    /// Makes the call after a kernel wrote to a wrong address, and a wait told of it.
+    pub(crate) fn after_fault(&mut self, step: Step) -> Made<()> {
+        if self.what_is_current()?.is_null() {
+            self.current()?;
+        }
+        let stream = self.stream()?;
+        self.fault(stream)?;
+        // SAFETY: *handles*: the stream that was made above. *Pointers*, *calls back*: none.
+        let status = unsafe { self.driver().cuStreamSynchronize(stream) };
+        self.note("fault", word(status));
+        step(self)
     }
 }

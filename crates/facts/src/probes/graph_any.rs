@@ -320,7 +320,7 @@ fn events(c: &Ctx) -> Made<(CUgraphNode, CUgraphNode, CUevent)> {
     Ok((record, wait, event))
 }
 
-fn write(to: CUdeviceptr, value: u32) -> CUstreamBatchMemOpParams {
+pub(super) fn write(to: CUdeviceptr, value: u32) -> CUstreamBatchMemOpParams {
     let mut operation = CUstreamBatchMemOpParams::default();
     operation.writeValue = CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st {
         operation: CUstreamBatchMemOpType::CU_STREAM_MEM_OP_WRITE_VALUE_32,

@@ -17,6 +17,7 @@ mod external;
 mod fill;
 mod graph;
 mod graph_any;
+mod graph_case;
 mod graph_edge;
 mod graph_exec;
 mod graph_inside;
@@ -103,6 +104,7 @@ pub(crate) const ALL: &[&[Probe]] = &[
     graph_exec::PROBES,
     graph_node::PROBES,
     graph_any::PROBES,
+    graph_case::PROBES,
     graph_edge::PROBES,
     graph_inside::PROBES,
     graph_update::PROBES,

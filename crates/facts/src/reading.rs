@@ -124,7 +124,8 @@ fn is_telling(probe: &Probe, answer: &str) -> bool {
 }
 
 /// The functions of which the two readings tell the same: each has a probe for its success and one for its failure,
-/// both with a telling answer, and no probe of it in its plain situation differs.
+/// both with a telling answer, and no probe of it in its plain situation differs. A further case that one of them wasn't
+/// asked yet says nothing.
 #[must_use]
 pub fn agreed(first: &Reading, second: &Reading) -> Vec<&'static Function> {
     Function::ALL
@@ -135,7 +136,7 @@ pub fn agreed(first: &Reading, second: &Reading) -> Vec<&'static Function> {
             let agrees =
                 |probe: &Probe| match (first.answer(probe.name()), second.answer(probe.name())) {
                     (Some(a), Some(b)) => is_telling(probe, a) && same(a, b),
-                    _ => false,
+                    _ => probe.kind() == Kind::Case,
                 };
             let has = |kind| probes.iter().any(|p| p.kind() == kind);
             has(Kind::Success) && has(Kind::Failure) && probes.iter().all(|p| agrees(p))
@@ -242,6 +243,22 @@ mod tests {
             Probe::all().map(|p| (p.name().to_owned(), "MISSING".to_owned())).collect();
         let missing = Reading { answers: missing, ..empty };
         assert_eq!(agreed(&missing, &missing), Vec::<&Function>::new());
+    }
+
+    #[test]
+    fn a_case_that_was_not_asked_yet_says_nothing_and_one_that_differs_counts() {
+        let function = Probe::all().find(|p| p.kind() == Kind::Case).unwrap().function();
+        let of = |kind| Probe::all().filter(move |p| p.function() == function && p.kind() == kind);
+        let pair = of(Kind::Success).map(|p| (p.name(), "SUCCESS"));
+        let pair = pair.chain(of(Kind::Failure).map(|p| (p.name(), "INVALID_VALUE")));
+        let mut one = reading(&pair.collect::<Vec<_>>());
+        let mut two = one.clone();
+        assert_eq!(agreed(&one, &two), [function]);
+        let case = of(Kind::Case).next().unwrap().name().to_owned();
+        one.answers.insert(case.clone(), "SUCCESS".into());
+        assert_eq!(agreed(&one, &two), [function]);
+        two.answers.insert(case, "INVALID_VALUE".into());
+        assert_eq!(agreed(&one, &two), Vec::<&Function>::new());
     }
 
     #[test]

@@ -88,7 +88,8 @@ fn begin_in(turn: &mut Turn<'_>, target: Target, mode: Mode, graph: Key<Graph>, 
     let origin = target.queue;
     let owner = turn.thread;
     let members = [(origin, Member { set, ..Member::default() })].into();
-    let capture = Capture { graph, origin, mode, owner, invalidated: false, members };
+    let capture =
+        Capture { graph, origin, mode, owner, invalidated: false, members, left: Vec::new() };
     let state = &mut *turn.state;
     let id = state.captures.begin(capture);
     if let Some(graph) = state.graphs.get_mut(graph) {

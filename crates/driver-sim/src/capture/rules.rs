@@ -35,7 +35,8 @@ impl State {
         if self.captures.get(id).is_some_and(|capture| capture.origin == queue) {
             self.drop_capture(id, by);
         } else if let Some(capture) = self.captures.get_mut(id) {
-            capture.members.remove(&queue);
+            let gone = capture.members.remove(&queue);
+            capture.left.extend(gone.into_iter().flat_map(|member| member.set));
         }
     }
 

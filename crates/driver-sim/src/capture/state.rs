@@ -39,6 +39,8 @@ pub(crate) struct Capture {
     pub(crate) owner: ThreadId,
     pub(crate) invalidated: bool,
     pub(crate) members: BTreeMap<QueueId, Member>,
+    /// What the next work of members that have ended would have depended on: their end joins nothing (measured).
+    pub(crate) left: Vec<Edge>,
 }
 
 impl Capture {
@@ -50,7 +52,7 @@ impl Capture {
         self.mode == CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL
     }
 
-    /// Whether a member other than the origin has work that the origin doesn't wait for.
+    /// Whether a member other than the origin has work that the origin doesn't wait for, also one that has ended.
     pub(crate) fn has_unjoined(&self, nodes: &Table<GraphNode>) -> bool {
         let mut joined = BTreeSet::new();
         let mut open: Vec<_> =
@@ -64,6 +66,7 @@ impl Capture {
         self.members
             .values()
             .flat_map(|member| &member.set)
+            .chain(&self.left)
             .any(|edge| !joined.contains(&edge.node.id()))
     }
 }

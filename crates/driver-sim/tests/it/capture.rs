@@ -142,6 +142,26 @@ fn a_fork_with_work_that_is_not_joined_ends_the_capture_without_a_graph() {
     assert_eq!(sim.live(ObjectKind::Graph), 0);
 }
 
+/// Measured.
+#[test]
+fn a_destroyed_fork_is_missed_if_it_had_work_that_is_not_joined() {
+    for has_work in [false, true] {
+        let (sim, _) = sim_with_context();
+        let (s, runs) = (stream(&sim, 1), Runs::default());
+        begin(&sim, s, RELAXED).unwrap();
+        runs.queue(&sim, s).unwrap();
+        let t = fork(&sim, s);
+        if has_work {
+            runs.queue(&sim, t).unwrap();
+        }
+        call!(sim, cuStreamDestroy_v2(t)).unwrap();
+        assert_eq!(capturing(&sim, s), Ok(ACTIVE));
+        let expected = if has_work { Err(CUresult::STREAM_CAPTURE_UNJOINED) } else { Ok(()) };
+        let (ended, graph) = end(&sim, s);
+        assert_eq!((ended, graph.is_null()), (expected, has_work));
+    }
+}
+
 #[test]
 fn a_fork_without_work_need_not_be_joined() {
     let (sim, _) = sim_with_context();

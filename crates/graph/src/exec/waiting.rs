@@ -9,13 +9,7 @@ use crate::{
 };
 use cuhold_handles::{
     ExternalSemaphore, Result,
-    driver_sys::{
-        Call,
-        ffi::{
-            CUDA_BATCH_MEM_OP_NODE_PARAMS, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS,
-            CUDA_EXT_SEM_WAIT_NODE_PARAMS,
-        },
-    },
+    driver_sys::{Call, ffi::CUDA_BATCH_MEM_OP_NODE_PARAMS},
     scope,
 };
 use std::sync::Arc;
@@ -37,13 +31,8 @@ impl GraphExec {
         node: Node,
         semaphores: &[(Arc<ExternalSemaphore>, u64)],
     ) -> Result<()> {
-        let (raw, kept, count) = graph.semaphores(semaphores)?;
-        let list: Vec<_> = semaphores.iter().map(|(_, value)| semaphore_signal(*value)).collect();
-        let params = CUDA_EXT_SEM_SIGNAL_NODE_PARAMS {
-            extSemArray: raw.as_ptr().cast_mut(),
-            paramsArray: list.as_ptr(),
-            numExtSems: count,
-        };
+        let mut of = graph.semaphores(semaphores, semaphore_signal)?;
+        let (params, kept) = (of.params(), std::mem::take(&mut of.kept));
         let context = self.context().clone();
         let call = Call::cuGraphExecExternalSemaphoresSignalNodeSetParams;
         let change = Change::of((graph, node), NodeKind::Signal, call);
@@ -76,13 +65,8 @@ impl GraphExec {
         node: Node,
         semaphores: &[(Arc<ExternalSemaphore>, u64)],
     ) -> Result<()> {
-        let (raw, kept, count) = graph.semaphores(semaphores)?;
-        let list: Vec<_> = semaphores.iter().map(|(_, value)| semaphore_wait(*value)).collect();
-        let params = CUDA_EXT_SEM_WAIT_NODE_PARAMS {
-            extSemArray: raw.as_ptr().cast_mut(),
-            paramsArray: list.as_ptr(),
-            numExtSems: count,
-        };
+        let mut of = graph.semaphores(semaphores, semaphore_wait)?;
+        let (params, kept) = (of.params(), std::mem::take(&mut of.kept));
         let context = self.context().clone();
         let call = Call::cuGraphExecExternalSemaphoresWaitNodeSetParams;
         let change = Change::of((graph, node), NodeKind::Await, call);

@@ -18,9 +18,6 @@ use std::sync::Arc;
 /// Semaphores with a value each.
 type Values = [(Arc<ExternalSemaphore>, u64)];
 
-/// The semaphores of a call.
-type Raw = SmallVec<[CUexternalSemaphore; 4]>;
-
 impl Graph {
     /// Adds a node that signals semaphores: a timeline's counter becomes the value, which others ignore. The semaphores are
     /// kept alive.
@@ -34,13 +31,8 @@ impl Graph {
     /// driver; the calls' failures, or that of making the context current and the caller's again, after which nothing was added.
     #[doc(alias = "cuGraphAddExternalSemaphoresSignalNode")]
     pub fn signal(&mut self, after: impl After, semaphores: &Values) -> Result<Node> {
-        let (raw_semaphores, kept, count) = self.semaphores(semaphores)?;
-        let list: Vec<_> = semaphores.iter().map(|(_, value)| signal(*value)).collect();
-        let params = CUDA_EXT_SEM_SIGNAL_NODE_PARAMS {
-            extSemArray: raw_semaphores.as_ptr().cast_mut(),
-            paramsArray: list.as_ptr(),
-            numExtSems: count,
-        };
+        let mut of = self.semaphores(semaphores, signal)?;
+        let (params, kept) = (of.params(), std::mem::take(&mut of.kept));
         self.add_with(NodeKind::Signal, after.place(), kept.len(), |_, to| {
             let made = in_context(to, |calls, out, after, count| {
                 let params = &raw const params;
@@ -66,13 +58,8 @@ impl Graph {
     /// As [`signal`](Self::signal).
     #[doc(alias = "cuGraphAddExternalSemaphoresWaitNode")]
     pub fn await_signals(&mut self, after: impl After, semaphores: &Values) -> Result<Node> {
-        let (raw_semaphores, kept, count) = self.semaphores(semaphores)?;
-        let list: Vec<_> = semaphores.iter().map(|(_, value)| wait(*value)).collect();
-        let params = CUDA_EXT_SEM_WAIT_NODE_PARAMS {
-            extSemArray: raw_semaphores.as_ptr().cast_mut(),
-            paramsArray: list.as_ptr(),
-            numExtSems: count,
-        };
+        let mut of = self.semaphores(semaphores, wait)?;
+        let (params, kept) = (of.params(), std::mem::take(&mut of.kept));
         self.add_with(NodeKind::Await, after.place(), kept.len(), |_, to| {
             let made = in_context(to, |calls, out, after, count| {
                 let params = &raw const params;
@@ -95,13 +82,8 @@ impl Graph {
     /// calls' failures, or that of making the context current and the caller's again, after which all semaphores are kept.
     #[doc(alias = "cuGraphExternalSemaphoresSignalNodeSetParams")]
     pub fn set_signal(&mut self, node: Node, semaphores: &Values) -> Result<()> {
-        let (raw_semaphores, kept, count) = self.semaphores(semaphores)?;
-        let list: Vec<_> = semaphores.iter().map(|(_, value)| signal(*value)).collect();
-        let params = CUDA_EXT_SEM_SIGNAL_NODE_PARAMS {
-            extSemArray: raw_semaphores.as_ptr().cast_mut(),
-            paramsArray: list.as_ptr(),
-            numExtSems: count,
-        };
+        let mut of = self.semaphores(semaphores, signal)?;
+        let (params, kept) = (of.params(), std::mem::take(&mut of.kept));
         self.change(node, NodeKind::Signal, (kept.len(), kept), |calls, raw| {
             // SAFETY: *pointers*: a live local, two lists as long as they say; *handles*: a live node, live semaphores.
             unsafe { calls.cuGraphExternalSemaphoresSignalNodeSetParams(raw, &raw const params) }
@@ -118,24 +100,20 @@ impl Graph {
     /// calls' failures, or that of making the context current and the caller's again, after which all semaphores are kept.
     #[doc(alias = "cuGraphExternalSemaphoresWaitNodeSetParams")]
     pub fn set_await(&mut self, node: Node, semaphores: &Values) -> Result<()> {
-        let (raw_semaphores, kept, count) = self.semaphores(semaphores)?;
-        let list: Vec<_> = semaphores.iter().map(|(_, value)| wait(*value)).collect();
-        let params = CUDA_EXT_SEM_WAIT_NODE_PARAMS {
-            extSemArray: raw_semaphores.as_ptr().cast_mut(),
-            paramsArray: list.as_ptr(),
-            numExtSems: count,
-        };
+        let mut of = self.semaphores(semaphores, wait)?;
+        let (params, kept) = (of.params(), std::mem::take(&mut of.kept));
         self.change(node, NodeKind::Await, (kept.len(), kept), |calls, raw| {
             // SAFETY: *pointers*: a live local, two lists as long as they say; *handles*: a live node, live semaphores.
             unsafe { calls.cuGraphExternalSemaphoresWaitNodeSetParams(raw, &raw const params) }
         })
     }
 
-    /// The semaphores for a call, what is kept of them, and how many they are.
-    pub(crate) fn semaphores(
+    /// The semaphores for a call, with the parameters of each.
+    pub(crate) fn semaphores<P>(
         &self,
         semaphores: &Values,
-    ) -> Result<(Raw, SmallVec<[Operand; 4]>, u32)> {
+        params: fn(u64) -> P,
+    ) -> Result<Semaphores<P>> {
         if semaphores.is_empty() {
             return Err(Error::argument("semaphores: none"));
         }
@@ -145,9 +123,45 @@ impl Graph {
         for (semaphore, _) in semaphores {
             self.driver().check_same(semaphore.driver(), "semaphores")?;
         }
-        let raw = semaphores.iter().map(|(semaphore, _)| semaphore.as_raw()).collect();
-        let kept = semaphores.iter().map(|(semaphore, _)| Operand::Semaphore(semaphore.clone()));
-        Ok((raw, kept.collect(), count))
+        let each = || semaphores.iter();
+        let operand = |semaphore: &Arc<_>| Operand::Semaphore(Arc::clone(semaphore));
+        Ok(Semaphores {
+            raw: each().map(|(semaphore, _)| semaphore.as_raw()).collect(),
+            list: each().map(|(_, value)| params(*value)).collect(),
+            count,
+            kept: each().map(|(semaphore, _)| operand(semaphore)).collect(),
+        })
+    }
+}
+
+/// The semaphores of a call.
+pub(crate) struct Semaphores<P> {
+    raw: SmallVec<[CUexternalSemaphore; 4]>,
+    list: Vec<P>,
+    count: u32,
+    /// What is kept of them.
+    pub(crate) kept: SmallVec<[Operand; 4]>,
+}
+
+impl Semaphores<CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS> {
+    /// What a node is described by; valid as long as this value.
+    pub(crate) fn params(&self) -> CUDA_EXT_SEM_SIGNAL_NODE_PARAMS {
+        CUDA_EXT_SEM_SIGNAL_NODE_PARAMS {
+            extSemArray: self.raw.as_ptr().cast_mut(),
+            paramsArray: self.list.as_ptr(),
+            numExtSems: self.count,
+        }
+    }
+}
+
+impl Semaphores<CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS> {
+    /// What a node is described by; valid as long as this value.
+    pub(crate) fn params(&self) -> CUDA_EXT_SEM_WAIT_NODE_PARAMS {
+        CUDA_EXT_SEM_WAIT_NODE_PARAMS {
+            extSemArray: self.raw.as_ptr().cast_mut(),
+            paramsArray: self.list.as_ptr(),
+            numExtSems: self.count,
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`SharedHost`] | memory of the host that launches read or write, and the program in between |
 
 mod capture;
+mod ends;
 mod exec;
 mod graph;
 mod host_memory;
@@ -20,13 +21,14 @@ mod picture;
 pub use capture::{CaptureMode, CaptureStatus, CapturedMemory, GraphBuilder, capture};
 pub use cuhold_handles as handles;
 pub use cuhold_memory as memory;
+#[doc(hidden)]
+pub use ends::{CopyEnd, HasEnd};
+pub use ends::{CopySource, CopyTarget};
 pub use exec::{ExecOptions, GraphExec, UpdateReason, UpdateRefused};
 pub use graph::{
-    AllocateOptions, BatchOperation, Condition, ConditionalKind, CopySource, CopyTarget, Edge,
-    EdgeKind, Graph, GraphAllocation, NodeKind, NodeParams, Word,
+    AllocateOptions, BatchOperation, Condition, ConditionalKind, Edge, EdgeKind, Graph,
+    GraphAllocation, NodeKind, NodeParams, Word,
 };
-#[doc(hidden)]
-pub use graph::{CopyEnd, HasEnd};
 pub use host_memory::SharedHost;
 #[doc(hidden)]
 pub use node::Place;

@@ -3,13 +3,16 @@
 #![expect(unsafe_code, reason = "calls the driver's allocator")]
 
 use super::{GraphBuilder, books::Books};
-use crate::graph::NodeKind;
+use crate::{
+    ends::{CopyEnd, CopySource, CopyTarget, HasEnd},
+    graph::NodeKind,
+};
 use cuhold_handles::{
     Driver, Error, KernelArg, Refused, Result,
     driver_sys::{Call, Calls, Failure, ffi::CUdeviceptr},
     scope,
 };
-use cuhold_memory::bytemuck::Pod;
+use cuhold_memory::{GridPlace, bytemuck::Pod};
 use parking_lot::Mutex;
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -18,11 +21,13 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 /// A value of this type frees nothing. [`GraphBuilder::free`] captures the free; without that each launch leaves the memory
 /// allocated, for whoever launches it to free, or for an executable that frees what the launch before it left.
 ///
-/// It can be an argument of kernels that are captured behind the allocation.
+/// It can be an argument of kernels, and an end of copies and fills, that are captured behind the allocation.
 pub struct CapturedMemory<T: Pod = u8> {
     ptr: CUdeviceptr,
     len: usize,
     driver: Driver,
+    /// The number of the graph that allocates it.
+    graph: u64,
     /// Whose books say which capture it is of.
     capture: Arc<Mutex<Books>>,
     elements: PhantomData<T>,
@@ -70,6 +75,21 @@ unsafe impl<T: Pod> KernelArg for &CapturedMemory<T> {
     }
 }
 
+// SAFETY: memory of the graph.
+unsafe impl<T: Pod> HasEnd for &CapturedMemory<T> {
+    fn end(&self, graph: u64) -> CopyEnd<'_> {
+        let place = if self.graph == graph {
+            Ok(GridPlace::row(self.ptr, self.len.saturating_mul(size_of::<T>())))
+        } else {
+            Err(Error::argument("memory of another graph, which may not be there"))
+        };
+        CopyEnd { driver: Some(&self.driver), place, kept: None }
+    }
+}
+
+impl<T: Pod> CopySource<T> for &CapturedMemory<T> {}
+impl<T: Pod> CopyTarget<T> for &CapturedMemory<T> {}
+
 impl GraphBuilder {
     /// Captures an allocation of memory for `len` elements: each launch of the graph allocates it, at this address.
     ///
@@ -93,9 +113,9 @@ impl GraphBuilder {
             )));
         };
         let ptr = self.work([], |this| this.allocate_bytes(bytes))?;
-        let capture = Arc::clone(&self.capture);
+        let (capture, graph) = (Arc::clone(&self.capture), self.root().lock().id);
         let driver = self.driver().clone();
-        Ok(CapturedMemory { ptr, len, driver, capture, elements: PhantomData })
+        Ok(CapturedMemory { ptr, len, driver, graph, capture, elements: PhantomData })
     }
 
     fn allocate_bytes(&self, bytes: usize) -> Result<CUdeviceptr> {

@@ -7,6 +7,7 @@
 
 use super::{GraphBuilder, books::Books, state::Role};
 use crate::{
+    ends::{CopySource, CopyTarget, Ends, Kept},
     graph::{NodeKind, host_params},
     host_memory::SharedHost,
     keep::Operand,
@@ -16,14 +17,14 @@ use cuhold_handles::{
     StreamRef,
     driver_sys::{
         CUresult, Calls, Failure,
-        ffi::{CUdeviceptr, CUevent_record_flags, CUevent_wait_flags, c_void},
+        ffi::{
+            CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUevent_record_flags,
+            CUevent_wait_flags, CUmemorytype, CUstream, c_void,
+        },
     },
     scope,
 };
-use cuhold_memory::{
-    Buffer, HostSource,
-    bytemuck::{self, Pod},
-};
+use cuhold_memory::{HostSource, bytemuck::Pod};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -149,39 +150,50 @@ impl GraphBuilder {
         })
     }
 
-    /// Captures a copy of a whole buffer to another one of the same length. Both are kept alive.
+    /// Captures a copy on the device: between buffers, ranges, boxes of the same sizes, or memory that the same capture
+    /// allocates. Both buffers are kept alive. What has no bytes is no copy.
     ///
-    /// Calls `cuMemcpyDtoDAsync`; every 256th time that something is kept also `cuUserObjectCreate` and
-    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    /// Calls `cuMemcpyDtoDAsync`, or `cuMemcpy3DAsync` for boxes and memory of the host's pools; every 256th time that something
+    /// is kept also `cuUserObjectCreate` and `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
     ///
     /// # Errors
-    /// [`ErrorKind::State`](cuhold_handles::ErrorKind::State): the capture takes no more work; buffers of different lengths,
-    /// or of another driver; the calls' failures.
+    /// [`ErrorKind::State`](cuhold_handles::ErrorKind::State): the capture takes no more work;
+    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): other sizes, memory of another driver or of another graph;
+    /// the calls' failures.
+    ///
+    /// # Examples
+    /// ```
+    /// # use cuhold_graph::{CaptureMode, GraphBuilder, handles::{Device, Driver}};
+    /// # use cuhold_memory::{Buffer, Grid};
+    /// # let device = Device::with_driver(&Driver::from_api(cuhold_driver_sim::Sim::new()), 0)?;
+    /// # let stream = device.new_stream()?;
+    /// let image = Buffer::from_slice(&stream, &[1, 2, 3, 4, 5, 6, 7, 8, 9])?;
+    /// let mut corner = Buffer::<i32>::zeroed(&stream, 4)?;
+    /// let mut builder = GraphBuilder::begin(&stream, CaptureMode::ThreadLocal)?;
+    /// // The lower right corner of three rows of three, and then the first of all for the last of it.
+    /// let part = image.view(4..)?.grid(Grid::rect([2, 2]).pitch(3))?;
+    /// builder.copy(corner.as_view_mut().into_grid(Grid::rect([2, 2]))?, part)?;
+    /// builder.copy(corner.view_mut(3..)?, image.view(..1)?)?;
+    /// let mut exec = builder.end()?.instantiate()?;
+    /// exec.launch(&stream)?;
+    /// assert_eq!(corner.to_vec()?, [5, 6, 8, 1]);
+    /// # Ok::<(), cuhold_graph::handles::Error>(())
+    /// ```
     #[doc(alias = "cuMemcpyDtoDAsync")]
-    pub fn copy<T: Pod>(&mut self, target: &mut Buffer<T>, source: &Buffer<T>) -> Result<()> {
-        self.driver().check_same(target.driver(), "target")?;
-        self.driver().check_same(source.driver(), "source")?;
-        if target.len() != source.len() {
-            let (to, from) = (target.len(), source.len());
-            return Err(Error::argument(format!(
-                "target: it has {to} elements, and the source {from}"
-            )));
-        }
-        let (to, from, bytes) = (target.device_ptr(), source.device_ptr(), source.size_bytes());
-        self.work([Operand::Value(target.keep()), Operand::Value(source.keep())], |this| {
-            // SAFETY: the graph keeps both, and each is as long.
-            unsafe { this.copy_bytes(to, from, bytes) }
-        })
+    #[doc(alias = "cuMemcpy3DAsync")]
+    pub fn copy<T: Pod>(&mut self, dst: impl CopyTarget<T>, src: impl CopySource<T>) -> Result<()> {
+        let copy = self.ends(|ends| ends.between(&dst, &src))?;
+        self.copy_as(copy)
     }
 
     /// Captures a copy from memory of the host, which the graph owns from here on, so that nobody changes it while a launch
-    /// reads it; [`SharedHost`] is for memory that is to change between launches.
+    /// reads it; [`SharedHost`] is for memory that is to change between launches. The elements are packed.
     ///
-    /// Calls `cuMemcpyHtoDAsync`; every 256th time that something is kept also `cuUserObjectCreate` and
-    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    /// Calls `cuMemcpyHtoDAsync`, or `cuMemcpy3DAsync` for boxes and memory of the host's pools; every 256th time that something
+    /// is kept also `cuUserObjectCreate` and `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
     ///
     /// # Errors
-    /// As [`copy`](Self::copy). The host's memory is dropped, unless the driver may have taken it.
+    /// As [`copy`](Self::copy); another number of elements. The host's memory is dropped, unless the driver may have taken it.
     ///
     /// # Examples
     /// ```
@@ -200,93 +212,65 @@ impl GraphBuilder {
     #[doc(alias = "cuMemcpyHtoDAsync")]
     pub fn copy_from_host<T: Pod, H: HostSource<T>>(
         &mut self,
-        target: &mut Buffer<T>,
-        source: H,
+        dst: impl CopyTarget<T>,
+        src: H,
     ) -> Result<()> {
-        let (len, from) = (source.elements().len(), source.elements().as_ptr());
-        self.check_host(target, len)?;
-        let (to, bytes) = (target.device_ptr(), target.size_bytes());
-        let operands = [Operand::Value(target.keep()), Operand::Host(Box::new(source))];
-        self.work(operands, |this| {
-            // SAFETY: as many bytes on both sides, which the graph keeps, and which nobody writes.
-            unsafe { this.upload(to, from.cast(), bytes) }
-        })
+        let copy = self.ends(|ends| ends.read_host(&dst, src))?;
+        self.copy_as(copy)
     }
 
-    /// Captures a copy from memory of the host, as it is at each launch. It is kept alive.
+    /// Captures a copy from memory of the host, as it is at each launch. It is kept alive. The elements are packed.
     ///
-    /// Calls `cuMemcpyHtoDAsync`; every 256th time that something is kept also `cuUserObjectCreate` and
-    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    /// Calls `cuMemcpyHtoDAsync`, or `cuMemcpy3DAsync` for boxes and memory of the host's pools; every 256th time that something
+    /// is kept also `cuUserObjectCreate` and `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
     ///
     /// # Errors
-    /// As [`copy`](Self::copy).
+    /// As [`copy`](Self::copy); another number of elements.
     #[doc(alias = "cuMemcpyHtoDAsync")]
     pub fn copy_from_shared<T: Pod + Send>(
         &mut self,
-        target: &mut Buffer<T>,
-        source: &SharedHost<T>,
+        dst: impl CopyTarget<T>,
+        src: &SharedHost<T>,
     ) -> Result<()> {
-        self.check_host(target, source.len())?;
-        let (to, bytes) = (target.device_ptr(), target.size_bytes());
-        self.work([Operand::Value(target.keep()), Operand::Value(source.keep())], |this| {
-            // SAFETY: as many bytes on both sides, which the graph keeps; who writes them meanwhile promises not to.
-            unsafe { this.upload(to, source.elements().cast_const().cast(), bytes) }
-        })
+        let copy = self.ends(|ends| ends.read_shared(&dst, src))?;
+        self.copy_as(copy)
     }
 
-    /// Captures a copy to memory of the host, which each launch writes. It is kept alive.
+    /// Captures a copy to memory of the host, which each launch writes. It is kept alive. The elements are packed.
     ///
-    /// Calls `cuMemcpyDtoHAsync`; every 256th time that something is kept also `cuUserObjectCreate` and
-    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    /// Calls `cuMemcpyDtoHAsync`, or `cuMemcpy3DAsync` for boxes and memory of the host's pools; every 256th time that something
+    /// is kept also `cuUserObjectCreate` and `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
     ///
     /// # Errors
-    /// As [`copy`](Self::copy).
+    /// As [`copy`](Self::copy); another number of elements.
     #[doc(alias = "cuMemcpyDtoHAsync")]
     pub fn copy_to_shared<T: Pod + Send>(
         &mut self,
-        target: &SharedHost<T>,
-        source: &Buffer<T>,
+        dst: &SharedHost<T>,
+        src: impl CopySource<T>,
     ) -> Result<()> {
-        self.check_host(source, target.len())?;
-        let (from, bytes) = (source.device_ptr(), source.size_bytes());
-        self.work([Operand::Value(source.keep()), Operand::Value(target.keep())], |this| {
-            if bytes == 0 {
-                return Ok(());
-            }
-            let (to, stream) = (target.elements().cast(), this.stream.raw());
-            this.copying(|calls| {
-                // SAFETY: *handles*: the builder's stream; *pointers*: as many bytes on both sides, which the graph keeps; who
-                // reads or writes them meanwhile promises not to.
-                unsafe { calls.cuMemcpyDtoHAsync_v2(to, from, bytes, stream) }
-            })
+        let copy = self.ends(|ends| ends.write_shared(dst, &src))?;
+        self.copy_as(copy)
+    }
+
+    /// Describes a copy or a fill for the graph that is captured.
+    fn ends<P>(&self, describe: impl FnOnce(Ends<'_>) -> Result<P>) -> Result<P> {
+        self.capture.lock().state.may_work(self.member)?;
+        let graph = self.root().lock().id;
+        describe(Ends { driver: self.driver(), graph })
+    }
+
+    fn copy_as(&mut self, (params, kept): (Option<CUDA_MEMCPY3D>, Kept)) -> Result<()> {
+        let Some(params) = params else { return Ok(()) };
+        self.work(kept, |this| {
+            let stream = this.stream.raw();
+            // SAFETY: *handles*: the builder's stream; *pointers*: both ends lie within memory that the graph keeps; who reads or
+            // writes what is shared meanwhile promises not to.
+            this.copying(|calls| unsafe { enqueue(calls, &params, stream) })
         })
     }
 
-    /// # Safety
-    ///
-    /// - as many bytes at both addresses are live at each launch.
-    unsafe fn upload(&self, to: CUdeviceptr, from: *const c_void, bytes: usize) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        self.copying(|calls| {
-            // SAFETY: *handles*: the builder's stream; *pointers*: the caller's promise.
-            unsafe { calls.cuMemcpyHtoDAsync_v2(to, from, bytes, self.stream.raw()) }
-        })
-    }
-
-    fn check_host<T: Pod>(&self, buffer: &Buffer<T>, len: usize) -> Result<()> {
-        self.driver().check_same(buffer.driver(), "buffer")?;
-        if buffer.len() == len {
-            return Ok(());
-        }
-        Err(Error::argument(format!(
-            "buffer: it has {} elements, and the host's memory {len}",
-            buffer.len()
-        )))
-    }
-
-    /// Captures a copy of device memory by its address, in bytes.
+    /// Captures a copy of device memory by its address, in bytes. None is no copy.
     ///
     /// Calls `cuMemcpyDtoDAsync`.
     ///
@@ -297,51 +281,46 @@ impl GraphBuilder {
     /// At each launch of the graph, as many bytes at both addresses are live device memory.
     pub unsafe fn copy_raw(
         &mut self,
-        target: CUdeviceptr,
-        source: CUdeviceptr,
+        dst: CUdeviceptr,
+        src: CUdeviceptr,
         bytes: usize,
     ) -> Result<()> {
         self.work([], |this| {
-            // SAFETY: the caller's promise.
-            unsafe { this.copy_bytes(target, source, bytes) }
-        })
-    }
-
-    /// # Safety
-    ///
-    /// - as many bytes at both addresses are live at each launch.
-    unsafe fn copy_bytes(&self, to: CUdeviceptr, from: CUdeviceptr, bytes: usize) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        self.copying(|calls| {
+            if bytes == 0 {
+                return Ok(());
+            }
+            let stream = this.stream.raw();
             // SAFETY: *handles*: the builder's stream; the memory is the caller's promise.
-            unsafe { calls.cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream.raw()) }
+            this.copying(|calls| unsafe { calls.cuMemcpyDtoDAsync_v2(dst, src, bytes, stream) })
         })
     }
 
-    /// Captures a fill of every element of a buffer with a value. The buffer is kept alive.
+    /// Captures a fill with a value: of a buffer, a range, rows of a box, or memory that the same capture allocates. The buffer
+    /// is kept alive. What has no bytes is no fill.
     ///
-    /// Calls `cuMemsetD8Async`, `cuMemsetD16Async` or `cuMemsetD32Async`; every 256th time that something is kept also
-    /// `cuUserObjectCreate` and `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
+    /// The value's bytes are one, two or four that repeat: a `u64` of 0 can be filled in, one of 1 can't.
+    ///
+    /// Calls `cuMemsetD8Async`, `cuMemsetD16Async` or `cuMemsetD32Async`, for several rows `cuMemsetD2D8Async`,
+    /// `cuMemsetD2D16Async` or `cuMemsetD2D32Async`; every 256th time that something is kept also `cuUserObjectCreate` and
+    /// `cuGraphRetainUserObject`, and `cuUserObjectRelease` where that failed.
     ///
     /// # Errors
     /// [`ErrorKind::State`](cuhold_handles::ErrorKind::State): the capture takes no more work;
-    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): a buffer of another driver, a value that isn't 1, 2 or 4
-    /// bytes over and over, which is all that the driver can fill with; the calls' failures.
+    /// [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): memory of another driver or of another graph, a value whose
+    /// bytes don't repeat, a box with gaps between its slices, which takes a fill a slice; the calls' failures.
     #[doc(alias = "cuMemsetD8Async")]
     #[doc(alias = "cuMemsetD32Async")]
-    pub fn fill<T: Pod>(&mut self, target: &mut Buffer<T>, value: T) -> Result<()> {
-        self.driver().check_same(target.driver(), "target")?;
-        let unit = Unit::of(bytemuck::bytes_of(&value))?;
-        let (to, bytes) = (target.device_ptr(), target.size_bytes());
-        self.work([Operand::Value(target.keep())], |this| {
-            // SAFETY: the graph keeps the buffer, which is as long.
-            unsafe { this.fill_bytes(to, unit, bytes) }
+    #[doc(alias = "cuMemsetD2D8Async")]
+    pub fn fill<T: Pod>(&mut self, dst: impl CopyTarget<T>, value: T) -> Result<()> {
+        let (params, kept) = self.ends(|ends| ends.fill(&dst, value))?;
+        let Some(params) = params else { return Ok(()) };
+        self.work(kept, |this| {
+            // SAFETY: the graph keeps the buffer, which the rows lie within.
+            unsafe { this.fill_rows(&params) }
         })
     }
 
-    /// Captures a fill of device memory by its address with a byte.
+    /// Captures a fill of device memory by its address with a byte. No bytes are no fill.
     ///
     /// Calls `cuMemsetD8Async`.
     ///
@@ -350,28 +329,45 @@ impl GraphBuilder {
     ///
     /// # Safety
     /// At each launch of the graph, as many bytes at the address are live device memory.
-    pub unsafe fn fill_raw(&mut self, target: CUdeviceptr, value: u8, bytes: usize) -> Result<()> {
+    pub unsafe fn fill_raw(&mut self, dst: CUdeviceptr, value: u8, bytes: usize) -> Result<()> {
         self.work([], |this| {
+            if bytes == 0 {
+                return Ok(());
+            }
+            let params = CUDA_MEMSET_NODE_PARAMS {
+                dst,
+                pitch: 0,
+                value: value.into(),
+                elementSize: 1,
+                width: bytes,
+                height: 1,
+            };
             // SAFETY: the caller's promise.
-            unsafe { this.fill_bytes(target, Unit::Byte(value), bytes) }
+            unsafe { this.fill_rows(&params) }
         })
     }
 
     /// # Safety
     ///
-    /// - as many bytes at the address are live at each launch.
-    unsafe fn fill_bytes(&self, to: CUdeviceptr, unit: Unit, bytes: usize) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
+    /// - the rows are live device memory at each launch.
+    unsafe fn fill_rows(&self, params: &CUDA_MEMSET_NODE_PARAMS) -> Result<()> {
+        let CUDA_MEMSET_NODE_PARAMS { dst, pitch, value, elementSize, width, height } = *params;
         let stream = self.stream.raw();
-        self.call(|calls| match unit {
+        let [byte, second, ..] = value.to_le_bytes();
+        let short = u16::from_le_bytes([byte, second]);
+        self.call(|calls| match (elementSize, height) {
             // SAFETY: *handles*: the builder's stream; the memory is the caller's promise.
-            Unit::Byte(value) => unsafe { calls.cuMemsetD8Async(to, value, bytes, stream) },
+            (1, 1) => unsafe { calls.cuMemsetD8Async(dst, byte, width, stream) },
             // SAFETY: as above.
-            Unit::Short(value) => unsafe { calls.cuMemsetD16Async(to, value, bytes / 2, stream) },
+            (2, 1) => unsafe { calls.cuMemsetD16Async(dst, short, width, stream) },
             // SAFETY: as above.
-            Unit::Word(value) => unsafe { calls.cuMemsetD32Async(to, value, bytes / 4, stream) },
+            (_, 1) => unsafe { calls.cuMemsetD32Async(dst, value, width, stream) },
+            // SAFETY: as above.
+            (1, _) => unsafe { calls.cuMemsetD2D8Async(dst, pitch, byte, width, height, stream) },
+            // SAFETY: as above.
+            (2, _) => unsafe { calls.cuMemsetD2D16Async(dst, pitch, short, width, height, stream) },
+            // SAFETY: as above.
+            (..) => unsafe { calls.cuMemsetD2D32Async(dst, pitch, value, width, height, stream) },
         })
     }
 
@@ -441,37 +437,30 @@ impl GraphBuilder {
     }
 }
 
-/// What the driver fills with.
-#[derive(Clone, Copy, Debug)]
-enum Unit {
-    Byte(u8),
-    Short(u16),
-    Word(u32),
-}
-
-impl Unit {
-    /// The smallest that gives these bytes over and over.
-    fn of(value: &[u8]) -> Result<Self> {
-        fn repeats<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
-            let unit: [u8; N] = *value.first_chunk()?;
-            let same = value.len().is_multiple_of(N) && value.chunks(N).all(|chunk| chunk == unit);
-            same.then_some(unit)
-        }
-        if value.is_empty() {
-            return Ok(Self::Byte(0));
-        }
-        if let Some([byte]) = repeats::<1>(value) {
-            return Ok(Self::Byte(byte));
-        }
-        if let Some(short) = repeats::<2>(value) {
-            return Ok(Self::Short(u16::from_ne_bytes(short)));
-        }
-        if let Some(word) = repeats::<4>(value) {
-            return Ok(Self::Word(u32::from_ne_bytes(word)));
-        }
-        Err(Error::argument(format!(
-            "value: its {} bytes aren't 1, 2 or 4 bytes over and over, which is all that the driver can fill with",
-            value.len()
-        )))
+/// Queues a copy by the plainest call that makes it.
+///
+/// # Safety
+///
+/// - *handles*: the stream is live; *pointers*: both ends are live at each launch.
+unsafe fn enqueue(calls: Calls<'_>, copy: &CUDA_MEMCPY3D, stream: CUstream) -> Result<(), Failure> {
+    const DEVICE: CUmemorytype = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+    const HOST: CUmemorytype = CUmemorytype::CU_MEMORYTYPE_HOST;
+    let is_row = copy.Height == 1 && copy.Depth == 1;
+    let bytes = copy.WidthInBytes;
+    match (copy.dstMemoryType, copy.srcMemoryType) {
+        // SAFETY: the caller's promise.
+        (DEVICE, DEVICE) if is_row => unsafe {
+            calls.cuMemcpyDtoDAsync_v2(copy.dstDevice, copy.srcDevice, bytes, stream)
+        },
+        // SAFETY: the caller's promise.
+        (DEVICE, HOST) if is_row => unsafe {
+            calls.cuMemcpyHtoDAsync_v2(copy.dstDevice, copy.srcHost, bytes, stream)
+        },
+        // SAFETY: the caller's promise.
+        (HOST, DEVICE) if is_row => unsafe {
+            calls.cuMemcpyDtoHAsync_v2(copy.dstHost, copy.srcDevice, bytes, stream)
+        },
+        // SAFETY: the caller's promise.
+        _ => unsafe { calls.cuMemcpy3DAsync_v2(copy, stream) },
     }
 }

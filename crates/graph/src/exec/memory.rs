@@ -7,7 +7,8 @@
 
 use super::{GraphExec, node::Change};
 use crate::{
-    graph::{CopySource, CopyTarget, Graph, Kept, NodeKind},
+    ends::{CopySource, CopyTarget, Kept},
+    graph::{Graph, NodeKind},
     host_memory::SharedHost,
     node::Node,
 };

@@ -55,18 +55,11 @@ impl<T: Pod> GraphAllocation<T> {
         self.len == 0
     }
 
-    pub(super) fn place(self, graph: u64) -> Result<Option<GridPlace>> {
+    pub(crate) fn place(self, graph: u64) -> Result<Option<GridPlace>> {
         if self.node.key().graph() != graph {
             return Err(Error::argument("memory of another graph, which may not be there"));
         }
-        let bytes = self.len.saturating_mul(size_of::<T>());
-        Ok(Some(GridPlace {
-            ptr: self.ptr,
-            is_host: false,
-            size: [bytes, 1, 1],
-            pitch_bytes: bytes,
-            slice_rows: 1,
-        }))
+        Ok(GridPlace::row(self.ptr, self.len.saturating_mul(size_of::<T>())))
     }
 }
 

@@ -4,101 +4,18 @@
 
 #![expect(unsafe_code, reason = "calls the driver's graph functions")]
 
-use super::{Graph, GraphAllocation, NodeKind};
+use super::{Graph, NodeKind};
 use crate::{
+    ends::{CopySource, CopyTarget, Ends, HasEnd, Kept},
     host_memory::SharedHost,
     keep::Operand,
     node::{After, Node, Place},
 };
 use cuhold_handles::{
-    Context, Driver, Error, KeepAlive, Result,
+    Context, Error, KeepAlive, Result,
     driver_sys::{Calls, ffi::*},
 };
-use cuhold_memory::{
-    Buffer, BufferView, BufferViewMut, Grid, GridPlace, GridView, GridViewMut, HostSource,
-    bytemuck::Pod,
-};
-use smallvec::SmallVec;
-
-/// What a copy uses.
-pub(crate) type Kept = SmallVec<[Operand; 2]>;
-
-/// One end of a copy.
-#[doc(hidden)]
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct CopyEnd<'a> {
-    driver: Option<&'a Driver>,
-    place: Result<Option<GridPlace>>,
-    kept: Option<KeepAlive>,
-}
-
-/// What is one end of a copy in the graph of this number.
-///
-/// # Safety
-/// The place is memory that what is kept keeps, or that of the graph.
-#[doc(hidden)]
-pub unsafe trait HasEnd {
-    /// That end.
-    fn end(&self, graph: u64) -> CopyEnd<'_>;
-}
-
-/// What a node can copy from: a [`Buffer`], a view of one, a box within one, a graph's own memory.
-pub trait CopySource<T: Pod>: HasEnd {}
-
-/// What a node can copy to, or fill: a [`Buffer`], a view of one, a box within one, a graph's own memory.
-pub trait CopyTarget<T: Pod>: HasEnd {}
-
-fn end_of_view<'a, T: Pod>(view: &BufferView<'a, T>) -> CopyEnd<'a> {
-    let grid = view.grid(Grid::rect([view.len(), 1]));
-    let place = grid.map(|grid| grid.grid_place());
-    CopyEnd { driver: Some(view.driver()), place, kept: view.keep() }
-}
-
-macro_rules! ends {
-    ($($type:ty: $trait:ident, |$this:ident| $end:expr;)*) => { $(
-        // SAFETY: the buffer's own memory, which is kept.
-        unsafe impl<T: Pod> HasEnd for $type {
-            fn end(&self, _: u64) -> CopyEnd<'_> {
-                let $this = self;
-                $end
-            }
-        }
-
-        impl<T: Pod> $trait<T> for $type {}
-    )* };
-}
-
-ends! {
-    &Buffer<T>: CopySource, |buffer| end_of_view(&buffer.as_view());
-    BufferView<'_, T>: CopySource, |view| end_of_view(view);
-    &BufferView<'_, T>: CopySource, |view| end_of_view(view);
-    GridView<'_, T>: CopySource, |grid| CopyEnd { driver: Some(grid.driver()), place: Ok(grid.grid_place()), kept: grid.keep() };
-    &GridView<'_, T>: CopySource, |grid| CopyEnd { driver: Some(grid.driver()), place: Ok(grid.grid_place()), kept: grid.keep() };
-    &mut Buffer<T>: CopyTarget, |buffer| end_of_view(&buffer.as_view());
-    BufferViewMut<'_, T>: CopyTarget, |view| end_of_view(&view.as_view());
-    &mut BufferViewMut<'_, T>: CopyTarget, |view| end_of_view(&view.as_view());
-    GridViewMut<'_, T>: CopyTarget, |grid| CopyEnd { driver: Some(grid.driver()), place: Ok(grid.grid_place()), kept: grid.keep() };
-    &mut GridViewMut<'_, T>: CopyTarget, |grid| CopyEnd { driver: Some(grid.driver()), place: Ok(grid.grid_place()), kept: grid.keep() };
-}
-
-// SAFETY: memory of the graph.
-unsafe impl<T: Pod> HasEnd for GraphAllocation<T> {
-    fn end(&self, graph: u64) -> CopyEnd<'_> {
-        CopyEnd { driver: None, place: self.place(graph), kept: None }
-    }
-}
-
-impl<T: Pod> CopySource<T> for GraphAllocation<T> {}
-impl<T: Pod> CopyTarget<T> for GraphAllocation<T> {}
-
-/// One side of CUDA's description.
-#[derive(Clone, Copy)]
-enum Side {
-    Device(GridPlace),
-    /// Packed.
-    Host(*mut c_void),
-}
+use cuhold_memory::{HostSource, bytemuck::Pod};
 
 impl Graph {
     /// Adds a node that copies memory on the device: between buffers, ranges, or boxes of the same sizes. Both buffers are kept
@@ -307,18 +224,9 @@ impl Graph {
         })
     }
 
-    pub(super) fn device_end(
-        &self,
-        end: &impl HasEnd,
-        what: &'static str,
-    ) -> Result<(GridPlace, Kept)> {
-        let end = end.end(self.inner.nodes.graph());
-        if let Some(driver) = end.driver {
-            self.driver().check_same(driver, what)?;
-        }
-        let place = end.place?;
-        let place = place.ok_or_else(|| Error::argument(format!("{what}: it has no bytes")))?;
-        Ok((place, end.kept.into_iter().map(Operand::Value).collect()))
+    /// The ends of copies in this graph.
+    pub(super) fn ends(&self) -> Ends<'_> {
+        Ends { driver: self.driver(), graph: self.inner.nodes.graph() }
     }
 
     /// What a copy on the device is described by.
@@ -327,16 +235,7 @@ impl Graph {
         dst: &impl HasEnd,
         src: &impl HasEnd,
     ) -> Result<(CUDA_MEMCPY3D, Kept)> {
-        let (to, mut kept) = self.device_end(dst, "dst")?;
-        let (from, more) = self.device_end(src, "src")?;
-        kept.extend(more);
-        if from.size != to.size {
-            return Err(Error::argument(format!(
-                "src: bytes, rows and slices are {:?}, where those of dst are {:?}",
-                from.size, to.size
-            )));
-        }
-        Ok((params(to.size, Side::Device(to), Side::Device(from)), kept))
+        not_empty(self.ends().between(dst, src)?)
     }
 
     /// What a copy of host memory that is given away is described by.
@@ -345,12 +244,7 @@ impl Graph {
         dst: &impl HasEnd,
         src: S,
     ) -> Result<(CUDA_MEMCPY3D, Kept)> {
-        let (to, mut kept) = self.device_end(dst, "dst")?;
-        let elements = src.elements();
-        check_host::<T>(to, elements.len(), "src")?;
-        let host = Side::Host(elements.as_ptr().cast_mut().cast());
-        kept.push(Operand::Host(Box::new(src)));
-        Ok((params(to.size, Side::Device(to), host), kept))
+        not_empty(self.ends().read_host(dst, src)?)
     }
 
     /// What a copy of shared host memory to the device is described by.
@@ -359,11 +253,7 @@ impl Graph {
         dst: &impl HasEnd,
         src: &SharedHost<T>,
     ) -> Result<(CUDA_MEMCPY3D, Kept)> {
-        let (to, mut kept) = self.device_end(dst, "dst")?;
-        check_host::<T>(to, src.len(), "src")?;
-        kept.push(Operand::Value(src.keep()));
-        let host = Side::Host(src.elements().cast());
-        Ok((params(to.size, Side::Device(to), host), kept))
+        not_empty(self.ends().read_shared(dst, src)?)
     }
 
     /// What a copy to shared host memory is described by.
@@ -372,11 +262,7 @@ impl Graph {
         dst: &SharedHost<T>,
         src: &impl HasEnd,
     ) -> Result<(CUDA_MEMCPY3D, Kept)> {
-        let (from, mut kept) = self.device_end(src, "src")?;
-        check_host::<T>(from, dst.len(), "dst")?;
-        kept.push(Operand::Value(dst.keep()));
-        let host = Side::Host(dst.elements().cast());
-        Ok((params(from.size, host, Side::Device(from)), kept))
+        not_empty(self.ends().write_shared(dst, src)?)
     }
 
     fn add_copy(&mut self, after: Place<'_>, params: &CUDA_MEMCPY3D, kept: Kept) -> Result<Node> {
@@ -394,49 +280,8 @@ impl Graph {
     }
 }
 
-fn check_host<T>(device: GridPlace, elements: usize, what: &str) -> Result<()> {
-    let [width, height, depth] = device.size;
-    let bytes = width.saturating_mul(height).saturating_mul(depth);
-    if elements.checked_mul(size_of::<T>()) == Some(bytes) {
-        return Ok(());
-    }
-    Err(Error::argument(format!(
-        "{what}: {elements} elements, where there are {bytes} bytes on the device, of {} each",
-        size_of::<T>()
-    )))
-}
-
-fn params(size: [usize; 3], dst: Side, src: Side) -> CUDA_MEMCPY3D {
-    let [width, height, depth] = size;
-    let mut copy = CUDA_MEMCPY3D {
-        WidthInBytes: width,
-        Height: height,
-        Depth: depth,
-        ..CUDA_MEMCPY3D::default()
-    };
-    let device = |place: GridPlace| match place.is_host {
-        true => CUmemorytype::CU_MEMORYTYPE_UNIFIED,
-        false => CUmemorytype::CU_MEMORYTYPE_DEVICE,
-    };
-    match src {
-        Side::Device(place) => {
-            (copy.srcMemoryType, copy.srcDevice) = (device(place), place.ptr);
-            (copy.srcPitch, copy.srcHeight) = (place.pitch_bytes, place.slice_rows);
-        }
-        Side::Host(memory) => {
-            copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-            (copy.srcHost, copy.srcPitch, copy.srcHeight) = (memory.cast_const(), width, height);
-        }
-    }
-    match dst {
-        Side::Device(place) => {
-            (copy.dstMemoryType, copy.dstDevice) = (device(place), place.ptr);
-            (copy.dstPitch, copy.dstHeight) = (place.pitch_bytes, place.slice_rows);
-        }
-        Side::Host(memory) => {
-            copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-            (copy.dstHost, copy.dstPitch, copy.dstHeight) = (memory, width, height);
-        }
-    }
-    copy
+/// A node copies something.
+fn not_empty((params, kept): (Option<CUDA_MEMCPY3D>, Kept)) -> Result<(CUDA_MEMCPY3D, Kept)> {
+    let params = params.ok_or_else(|| Error::argument("dst: it has no bytes"))?;
+    Ok((params, kept))
 }

@@ -2,16 +2,13 @@
 
 #![expect(unsafe_code, reason = "calls the driver's graph functions")]
 
-use super::{
-    Graph, NodeKind,
-    copy::{CopyTarget, Kept},
+use super::{Graph, NodeKind};
+use crate::{
+    ends::{CopyTarget, Kept},
+    node::{After, Node},
 };
-use crate::node::{After, Node};
 use cuhold_handles::{Error, Result, driver_sys::ffi::*};
-use cuhold_memory::bytemuck::{Pod, bytes_of};
-
-/// A fill of rows, as CUDA describes it.
-type Params = CUDA_MEMSET_NODE_PARAMS;
+use cuhold_memory::bytemuck::Pod;
 
 impl Graph {
     /// Adds a node that fills memory with a value: all of a buffer, a range, or rows of a box. The buffer is kept alive.
@@ -86,60 +83,9 @@ impl Graph {
         &self,
         dst: &impl CopyTarget<T>,
         value: T,
-    ) -> Result<(Params, Kept)> {
-        let (place, kept) = self.device_end(dst, "dst")?;
-        let (element, word) = pattern(bytes_of(&value)).ok_or_else(|| {
-            Error::argument(format!(
-                "value: the {} bytes of it aren't 1, 2 or 4 that repeat",
-                size_of::<T>()
-            ))
-        })?;
-        let [width, height, depth] = place.size;
-        if depth > 1 && place.slice_rows != height {
-            return Err(Error::argument(format!(
-                "dst: {} rows from slice to slice, where one has {height}: each slice takes a node of its own",
-                place.slice_rows
-            )));
-        }
-        let rows = height.saturating_mul(depth);
-        let params = Params {
-            dst: place.ptr,
-            pitch: if rows > 1 { place.pitch_bytes } else { 0 },
-            value: word,
-            elementSize: element,
-            width: width / element as usize,
-            height: rows,
-        };
+    ) -> Result<(CUDA_MEMSET_NODE_PARAMS, Kept)> {
+        let (params, kept) = self.ends().fill(dst, value)?;
+        let params = params.ok_or_else(|| Error::argument("dst: it has no bytes"))?;
         Ok((params, kept))
-    }
-}
-
-/// The bytes that repeat in a value: how many, and as a number.
-fn pattern(bytes: &[u8]) -> Option<(u32, u32)> {
-    [1_u32, 2, 4].into_iter().find_map(|element| {
-        let width = element as usize;
-        let repeats = bytes.len().is_multiple_of(width)
-            && bytes.chunks_exact(width).all(|chunk| bytes.starts_with(chunk));
-        let mut word = [0; 4];
-        word.get_mut(..width)?.copy_from_slice(bytes.get(..width).filter(|_| repeats)?);
-        Some((element, u32::from_le_bytes(word)))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pattern;
-
-    #[test]
-    fn the_shortest_bytes_that_repeat_are_found() {
-        assert_eq!(pattern(&[7]), Some((1, 7)));
-        assert_eq!(pattern(&[7, 7, 7, 7]), Some((1, 7)));
-        assert_eq!(pattern(&[1, 2]), Some((2, 0x201)));
-        assert_eq!(pattern(&[1, 2, 1, 2]), Some((2, 0x201)));
-        assert_eq!(pattern(&1_u32.to_le_bytes()), Some((4, 1)));
-        assert_eq!(pattern(&0x1_0000_0001_u64.to_le_bytes()), Some((4, 1)));
-        assert_eq!(pattern(&1_u64.to_le_bytes()), None);
-        assert_eq!(pattern(&[1, 2, 3]), None);
-        assert_eq!(pattern(&[]), None);
     }
 }

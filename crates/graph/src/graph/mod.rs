@@ -41,13 +41,11 @@ mod semaphore;
 pub use allocate::{AllocateOptions, GraphAllocation};
 pub use batch::{BatchOperation, Word};
 pub use conditional::Condition;
-pub use copy::{CopyEnd, CopySource, CopyTarget, HasEnd};
 pub use edges::{Edge, EdgeKind};
 pub use entry::{ConditionalKind, NodeKind};
 pub use params::NodeParams;
 
 pub(crate) use captured::CapturedConditional;
-pub(crate) use copy::Kept;
 pub(crate) use entry::{Detail, Entry, Inside, Kinds, Level};
 pub(crate) use host::host_params;
 pub(crate) use semaphore::{signal as semaphore_signal, wait as semaphore_wait};

@@ -159,6 +159,16 @@ pub struct GridPlace {
     pub slice_rows: usize,
 }
 
+impl GridPlace {
+    /// One row of device memory; none of no bytes.
+    #[must_use]
+    pub fn row(ptr: u64, bytes: usize) -> Option<Self> {
+        let size = [bytes, 1, 1];
+        let row = Self { ptr, is_host: false, size, pitch_bytes: bytes, slice_rows: 1 };
+        (bytes > 0).then_some(row)
+    }
+}
+
 /// A box within a [`Buffer`](crate::Buffer), for reading.
 ///
 /// # Examples

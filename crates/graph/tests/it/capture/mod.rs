@@ -4,6 +4,7 @@
 
 mod body;
 mod build;
+mod copies;
 mod failure;
 mod fork;
 mod scenario;

@@ -6,11 +6,11 @@ use cuhold_driver_sim::ObjectKind;
 use cuhold_graph::{
     CaptureMode, ConditionalKind, Graph, GraphBuilder, SharedHost, capture,
     handles::{
-        LaunchConfig,
+        LaunchConfig, Result,
         driver_sys::ffi::{CUgraph, CUstream, CUstreamCaptureStatus},
     },
 };
-use cuhold_memory::{Buffer, HostBuffer};
+use cuhold_memory::{Buffer, Grid, GridViewMut, HostBuffer, bytemuck::Pod};
 use cuhold_testkit::{Run, StreamKind};
 
 const MODE: CaptureMode = CaptureMode::Relaxed;
@@ -23,6 +23,13 @@ fn buffer(run: &Run<'_>) -> Buffer<u32> {
     Buffer::zeroed(&run.new_stream(), 16).unwrap()
 }
 
+/// A box of two rows of two.
+const CORNER: Grid = Grid::rect([2, 2]).pitch(4);
+
+fn corner_of<T: Pod>(buffer: &mut Buffer<T>) -> Result<GridViewMut<'_, T>> {
+    buffer.as_view_mut().into_grid(CORNER)
+}
+
 /// A graph of one node, which a body may hold.
 fn step(run: &Run<'_>) -> Graph {
     let mut step = Graph::new(run.context()).unwrap();
@@ -30,8 +37,8 @@ fn step(run: &Run<'_>) -> Graph {
     step
 }
 
-fn shared(run: &Run<'_>) -> SharedHost<u32> {
-    SharedHost::new(HostBuffer::zeroed(run.context(), 16).unwrap())
+fn shared(run: &Run<'_>, len: usize) -> SharedHost<u32> {
+    SharedHost::new(HostBuffer::zeroed(run.context(), len).unwrap())
 }
 
 /// Ends what a failed end left, with which the driver value would live on: captures that go on, graphs with all that they
@@ -112,7 +119,10 @@ cuhold_testkit::enrol! {
     GraphBuilder::copy |run| {
         let (mut target, source) = (buffer(run), buffer(run));
         let mut builder = builder(run);
-        run.repeat(|| builder.copy(&mut target, &source));
+        run.repeat(|| {
+            builder.copy(&mut target, &source)?;
+            builder.copy(corner_of(&mut target)?, source.as_view().grid(CORNER)?)
+        });
         drop((builder, target, source));
         sweep(run);
     }
@@ -136,7 +146,10 @@ cuhold_testkit::enrol! {
         run.repeat(|| {
             builder.fill(&mut bytes, 1)?;
             builder.fill(&mut shorts, 0x102)?;
-            builder.fill(&mut words, 0x0102_0304)
+            builder.fill(&mut words, 0x0102_0304)?;
+            builder.fill(corner_of(&mut bytes)?, 1)?;
+            builder.fill(corner_of(&mut shorts)?, 0x102)?;
+            builder.fill(corner_of(&mut words)?, 0x0102_0304)
         });
         drop((builder, bytes, shorts, words));
         sweep(run);
@@ -183,24 +196,33 @@ cuhold_testkit::enrol! {
     GraphBuilder::copy_from_host |run| {
         let mut target = buffer(run);
         let mut builder = builder(run);
-        run.repeat(|| builder.copy_from_host(&mut target, vec![0; 16]));
+        run.repeat(|| {
+            builder.copy_from_host(&mut target, vec![0; 16])?;
+            builder.copy_from_host(corner_of(&mut target)?, vec![0; 4])
+        });
         drop((builder, target));
         sweep(run);
     }
 
     GraphBuilder::copy_from_shared |run| {
-        let (mut target, host) = (buffer(run), shared(run));
+        let (mut target, host, small) = (buffer(run), shared(run, 16), shared(run, 4));
         let mut builder = builder(run);
-        run.repeat(|| builder.copy_from_shared(&mut target, &host));
-        drop((builder, target, host));
+        run.repeat(|| {
+            builder.copy_from_shared(&mut target, &host)?;
+            builder.copy_from_shared(corner_of(&mut target)?, &small)
+        });
+        drop((builder, target, host, small));
         sweep(run);
     }
 
     GraphBuilder::copy_to_shared |run| {
-        let (source, host) = (buffer(run), shared(run));
+        let (source, host, small) = (buffer(run), shared(run, 16), shared(run, 4));
         let mut builder = builder(run);
-        run.repeat(|| builder.copy_to_shared(&host, &source));
-        drop((builder, source, host));
+        run.repeat(|| {
+            builder.copy_to_shared(&host, &source)?;
+            builder.copy_to_shared(&small, source.as_view().grid(CORNER)?)
+        });
+        drop((builder, source, host, small));
         sweep(run);
     }
 

@@ -76,20 +76,6 @@ impl ExecOptions {
         )
     }
 
-    /// What the driver's flags say.
-    pub(super) fn of_flags(flags: u64) -> Self {
-        let has = |flag: CUgraphInstantiate_flags| flags & u64::from(flag.0) != 0;
-        Self {
-            auto_free: has(
-                CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH,
-            ),
-            device_launch: has(CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH),
-            node_priority: has(
-                CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY,
-            ),
-        }
-    }
-
     fn check(self) -> Result<()> {
         if self.auto_free && self.device_launch {
             return Err(Error::argument(
@@ -151,7 +137,7 @@ impl Graph {
     /// let stream = device.new_stream()?;
     /// let mut graph = Graph::new(device.context())?;
     /// let exec = graph.instantiate_with(ExecOptions::default().node_priority(), Some(&stream))?;
-    /// assert!(exec.options()?.node_priority);
+    /// assert!(exec.options().node_priority);
     /// # Ok::<(), cuhold_handles::Error>(())
     /// ```
     #[doc(alias = "cuGraphInstantiateWithParams")]
@@ -173,7 +159,7 @@ impl Graph {
             params.flags |= u64::from(flag.0);
             params.hUploadStream = stream.raw();
         }
-        let books = Box::new(Books::new(self.inner.nodes.graph()));
+        let books = Box::new(Books::new(self.inner.nodes.graph(), options));
         let object =
             UserObject::new(self.driver(), books.kept.shared()).map_err(|refused| refused.error)?;
         let made = self.lend(&object, |this| {

@@ -95,12 +95,6 @@ cuhold_testkit::enrol! {
         changed.end(run);
     }
 
-    GraphExec::options |run| {
-        let changed = Changed::new(run);
-        run.repeat(|| changed.exec.options());
-        changed.end(run);
-    }
-
     GraphExec::update |run| {
         let mut changed = Changed::new(run).launched(run);
         let mut other = graph(run);

@@ -17,9 +17,33 @@ use crate::graph::{CapturedConditional, Condition, ConditionalKind, NodeKind};
 use cuhold_handles::{
     Error, Result, Stream, StreamOptions,
     driver_sys::{Failure, ffi::*, mutant},
+    foreign::{self, Caught},
 };
 use parking_lot::Mutex;
 use std::{ptr, sync::Arc};
+
+/// Why there is no body.
+enum Failed {
+    Error(Error),
+    /// The closure did.
+    Panicked(Caught),
+}
+
+impl Failed {
+    /// The error; a panic goes on.
+    fn into_error(self) -> Error {
+        match self {
+            Self::Error(error) => error,
+            Self::Panicked(caught) => caught.resume(),
+        }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
 
 /// What a conditional node is made from.
 type Of = (CUgraphConditionalHandle, ConditionalKind, u32);
@@ -53,8 +77,8 @@ impl GraphBuilder {
 
     /// Captures a conditional node that runs what the closure captures where the condition isn't 0.
     ///
-    /// The body is captured apart: where that fails, by the closure's `Err` or because the body's capture was invalidated,
-    /// this capture goes on as if nothing had been asked for, and the condition can be used again. Inside of the body another
+    /// The body is captured apart: where that fails, by the closure's `Err` or panic or because the body's capture was
+    /// invalidated, this capture goes on as if nothing had been asked for, and the condition can be used again. Inside of the body another
     /// conditional can be asked for while no fork is open.
     ///
     /// Calls `cuStreamCreateWithPriority`, `cuStreamBeginCapture`, `cuStreamGetCaptureInfo`, `cuStreamEndCapture`,
@@ -223,9 +247,9 @@ impl GraphBuilder {
         for nth in 0..count {
             match self.apart_body(nth, body) {
                 Ok(plan) => bodies.push(plan),
-                Err(error) => {
+                Err(failed) => {
                     self.unmark(handle, &bodies);
-                    return Err(error);
+                    return Err(failed.into_error());
                 }
             }
         }
@@ -247,18 +271,33 @@ impl GraphBuilder {
         &self,
         nth: u32,
         body: &mut dyn FnMut(&mut Self, u32) -> Result<()>,
-    ) -> Result<Plan> {
+    ) -> Result<Plan, Failed> {
         let mut builder = self.body_builder(|stream| {
             let mut books = begin(stream, CaptureMode::Relaxed, Role::Apart)?;
             books.kind = Kind::Apart { root: self.root(), plan: Plan::new() };
             Ok(books)
         })?;
-        if let Err(error) = body(&mut builder, nth) {
-            return Err(builder.abandon(error));
+        let failed = match foreign::call(|| body(&mut builder, nth)) {
+            Ok(Ok(())) => {
+                builder.end_segment(None)?;
+                return Ok(builder.take_plan()?);
+            }
+            Ok(Err(error)) => Ok(error),
+            Err(caught) => Err(caught),
+        };
+        // What conditionals inside of it used can be used again.
+        if let Ok(plan) = builder.take_plan() {
+            plan::conditions_of(&plan, &mut |handle| self.mark(handle, false));
         }
-        builder.end_segment(None)?;
-        let mut books = builder.capture.lock();
-        match &mut books.kind {
+        Err(match failed {
+            Ok(error) => Failed::Error(builder.abandon(error)),
+            Err(caught) => Failed::Panicked(caught),
+        })
+    }
+
+    /// What a body that is captured apart has so far.
+    fn take_plan(&self) -> Result<Plan> {
+        match &mut self.capture.lock().kind {
             Kind::Apart { plan, .. } => Ok(std::mem::take(plan)),
             _ => Err(Error::state("the body's builder was put in the place of another one")),
         }

@@ -4,7 +4,7 @@ use super::{MODES, begin, invalidate, launch, run, run_and_leak, run_simulated, 
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
     CaptureMode, CaptureStatus, ConditionalKind, GraphBuilder, NodeKind,
-    handles::{Error, ErrorKind, EventOptions, Fate, LaunchConfig},
+    handles::{Error, ErrorKind, EventOptions, Fate, LaunchConfig, Result},
 };
 use cuhold_memory::Buffer;
 use cuhold_testkit::Kit;
@@ -158,21 +158,42 @@ fn scenario_s30_an_invalidated_body_leaves_its_parent_usable_200_rounds_in_each_
     });
 }
 
+/// As a closure may.
+fn fails(panics: bool) -> Result<()> {
+    if panics {
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }
+    Err(Error::argument("on purpose"))
+}
+
 #[test]
-fn a_body_that_panics_leaves_its_parent_usable() {
+fn a_body_that_panics_or_fails_leaves_its_parent_and_its_conditions_usable() {
     run(|t| {
-        let stream = stream(t);
-        let mut builder = begin(&stream);
-        let condition = builder.condition(None).unwrap();
-        let panicked = catch_unwind(AssertUnwindSafe(|| {
-            builder.if_then(condition, |_| std::panic::resume_unwind(Box::new("on purpose")))
-        }));
-        assert!(panicked.is_err());
-        builder.host(|| {}).unwrap();
-        assert_eq!(builder.status().unwrap(), CaptureStatus::Capturing);
-        // The condition stays marked: what came of its use isn't known here.
-        drop(builder);
-        stream.synchronize().unwrap();
+        for panics in [false, true] {
+            let (stream, mut values) = (stream(t), buffer(t));
+            let mut builder = begin(&stream);
+            let [outer, inner] = [Some(1); 2].map(|value| builder.condition(value).unwrap());
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                builder.if_then(outer, |body| {
+                    body.if_then(inner, |_| Ok(()))?;
+                    fails(panics)
+                })
+            }));
+            assert_eq!(outcome.is_err(), panics);
+            builder.host(|| {}).unwrap();
+            assert_eq!(builder.status().unwrap(), CaptureStatus::Capturing);
+            builder
+                .if_then(outer, |body| {
+                    body.if_then(inner, |inside| inside.fill(&mut values, 7))?;
+                    let error = body.if_then(inner, |_| Ok(())).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Argument, "{error}");
+                    Ok(())
+                })
+                .unwrap();
+            let mut graph = builder.end().unwrap();
+            launch(&mut graph, &stream);
+            assert_eq!(values.to_vec().unwrap(), [7; 16]);
+        }
     });
 }
 

@@ -63,13 +63,13 @@ pub use cuhold_handles::{
     ExternalSemaphoreKind, FabricHandle, Fate, Filter, FilterMode, Function, GraphicsPlace,
     GraphicsResource, GreenContext, Image, ImportedMemory, Kernel, KernelArg, KernelArgs,
     LaunchConfig, Library, LinearMemory, LinkInput, LinkOptions, LinkState, ManagedMemory,
-    MappedGraphics, MappedMemory, Mapping, MemoryHandle, MipmappedArray, Module, Note, NvJitLink,
-    NvJitLinkInput, NvrtcProgram, NvvmProgram, Object, ObjectKind, Owner, Parameter, Parameters,
-    PerThreadStream, PhysicalAllocation, PhysicalLocation, PhysicalOptions, PitchedMemory, Reclaim,
-    Refused, RegisterOptions, RegisteredMemory, Reports, Reservation, ReservationOptions, Result,
-    Retention, Rule, ShareableHandle, Sink, SmResource, SmSplit, Status, Stream, StreamOptions,
-    StreamRef, Surface, Texture, TextureOptions, TextureSource, TextureView, UnknownAction,
-    UserObject, Verified, WarningKind,
+    MappedGraphics, MappedMemory, Mapping, Mark, MemoryHandle, MipmappedArray, Module, Note,
+    NvJitLink, NvJitLinkInput, NvrtcProgram, NvvmProgram, Object, ObjectKind, Owner, Parameter,
+    Parameters, PerThreadStream, PhysicalAllocation, PhysicalLocation, PhysicalOptions,
+    PitchedMemory, Reclaim, Refused, RegisterOptions, RegisteredMemory, Reports, Reservation,
+    ReservationOptions, Result, Retention, Rule, ShareableHandle, Sink, SmResource, SmSplit,
+    Status, Stream, StreamOptions, StreamRef, Surface, Texture, TextureOptions, TextureSource,
+    TextureView, UnknownAction, UserObject, Verified, WarningKind,
 };
 
 #[cfg(unix)]

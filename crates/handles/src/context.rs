@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Refused, Result},
     event::{Event, EventOptions},
     extra::{ContextExtra, Extras},
+    mark::MarkCache,
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource, not_null},
     scope::{self, Target},
@@ -263,6 +264,21 @@ impl Context {
     pub fn extra<E: ContextExtra>(&self, make: impl FnOnce() -> E) -> Option<&E> {
         let deps = self.0.deps();
         if deps.origin == Origin::Foreign { None } else { deps.extras.get(make) }
+    }
+
+    /// The idle events that are kept for this context; `None` for somebody else's.
+    #[inline]
+    pub(crate) fn marks(&self) -> Option<&MarkCache> {
+        let deps = self.0.deps();
+        if deps.origin == Origin::Foreign { None } else { Some(deps.extras.marks()) }
+    }
+
+    /// The idle events that are kept for this context, for tests that count what is alive: nobody takes or gives back
+    /// meanwhile.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn idle_events(&self) -> Vec<CUevent> {
+        self.marks().map(MarkCache::idle).unwrap_or_default()
     }
 
     /// Makes a stream that isn't ordered with the legacy default stream, of the lowest priority.

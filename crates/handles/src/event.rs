@@ -8,6 +8,7 @@ use crate::{
     context::Context,
     driver::Driver,
     error::{Error, Refused, Result},
+    make::make,
     object::ObjectKind,
     resource::{Closed, Handle, Owner, Resource, not_null},
 };
@@ -146,14 +147,18 @@ impl Event {
         if options.timing && options.interprocess {
             return Err(Error::argument("options: an event between processes has no timing"));
         }
-        let make = |calls: Calls<'_>, _: &Context| {
+        let raw = Self::make(context, options)?;
+        Ok(Self::of_kind(Handle::own(raw, context.clone()), options.bit()))
+    }
+
+    /// Makes an event that isn't owned yet.
+    pub(crate) fn make(context: &Context, options: EventOptions) -> Result<CUevent> {
+        make::<EventRes>(Call::cuEventCreate, context, |calls, _| {
             let mut raw = CUevent::NULL;
             // SAFETY: *pointers*: `raw` is a live local.
             unsafe { calls.cuEventCreate(&raw mut raw, options.flags()) }?;
             Ok(raw)
-        };
-        let handle = Handle::create(Call::cuEventCreate, context.clone(), make)?;
-        Ok(Self::of_kind(handle, options.bit()))
+        })
     }
 
     /// Takes over an event that the caller created.

@@ -49,6 +49,7 @@ mod launch;
 mod library;
 mod link;
 mod make;
+mod mark;
 mod memory;
 mod module;
 mod object;
@@ -95,6 +96,7 @@ pub use kernel::Kernel;
 pub use launch::{KernelArg, KernelArgs, LaunchConfig, Parameter, Parameters};
 pub use library::Library;
 pub use link::{LinkInput, LinkOptions, LinkState};
+pub use mark::Mark;
 #[doc(hidden)]
 pub use memory::Users;
 pub use memory::{

@@ -45,7 +45,7 @@ impl<R: Resource> Handle<R> {
 /// # Errors
 /// That of `operation`, or of what stands around it: the new object was then destroyed again, and where that was not
 /// possible a note says so. A driver that reports success and gives nothing is an error, too.
-fn make<R: Resource>(
+pub(crate) fn make<R: Resource>(
     call: Call,
     deps: &R::Deps,
     operation: impl FnOnce(Calls<'_>, &R::Deps) -> Result<R::Raw, Failure>,

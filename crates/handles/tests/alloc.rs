@@ -5,9 +5,9 @@
 
 #![expect(unsafe_code, reason = "an allocator, and launches")]
 
-use cuhold_driver_sys::{CUresult, Call, Failure, Fault, Hook, Verdict};
+use cuhold_driver_sys::{CUresult, Call, Failure, Fault, Hook, Verdict, ffi::CUstream};
 use cuhold_handles::{
-    Action, CudaWarning, Current, Device, EventOptions, Fate, Filter, LaunchConfig, Object,
+    Action, CudaWarning, Current, Device, EventOptions, Fate, Filter, LaunchConfig, Mark, Object,
     ObjectKind, Reports, Rule, Sink,
 };
 use cuhold_testkit::{PTX, run};
@@ -173,6 +173,30 @@ fn exact_counts_of_allocations_in_the_life_of_a_stream_and_an_event() {
         assert_eq!(allocations(|| made.1 = Some(device.new_event(options).unwrap())), 1);
         assert_eq!(allocations(|| drop(made.clone())), 0);
         assert_eq!(allocations(|| drop(made)), 0);
+    });
+}
+
+#[test]
+fn exact_counts_of_allocations_of_marks() {
+    run(|t| {
+        let driver = t.driver().hooked(Border);
+        let device = Device::with_driver(&driver, 0).unwrap();
+        let (stream, shown) = (device.new_stream().unwrap(), device.new_stream().unwrap());
+        let _raw: CUstream = shown.as_raw();
+        let again = || drop(stream.mark().unwrap());
+        // The first of a context makes room for all of them.
+        again();
+        let made = allocations(again);
+        assert_eq!(made, 0);
+        figure("heap_allocations_per_mark", made);
+        assert_eq!(allocations(|| drop(stream.mark().unwrap().keep())), 0);
+        // One that is made, and one that is destroyed.
+        let held = Mark::take(device.context()).unwrap();
+        assert_eq!(allocations(|| drop(shown.mark().unwrap())), 0);
+        drop(held);
+        // More than a thread keeps for itself, and more than the context keeps.
+        let many: Vec<Mark<'_>> = (0..100).map(|_| stream.mark().unwrap()).collect();
+        assert_eq!(allocations(|| drop(many)), 0);
     });
 }
 

@@ -1,8 +1,8 @@
-//! What a context keeps for this crate between operations: staging memory and events that nobody uses at the moment.
+//! What a context keeps for this crate between operations: staging memory that nobody uses at the moment.
 //!
 //! A context of somebody else's keeps nothing, since its end isn't known.
 
-use crate::{mark::IdleEvents, transfer::Staging};
+use crate::transfer::Staging;
 use cuhold_handles::{
     CudaWarning,
     driver_sys::{Calls, Life},
@@ -13,7 +13,6 @@ use cuhold_handles::{
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) staging: Staging,
-    pub(crate) events: IdleEvents,
 }
 
 impl ContextExtra for Kept {
@@ -23,6 +22,5 @@ impl ContextExtra for Kept {
             return;
         }
         self.staging.end(calls, warn);
-        self.events.end(calls, warn);
     }
 }

@@ -25,7 +25,6 @@ mod ipc;
 mod kept;
 mod layout;
 mod location;
-mod mark;
 mod order;
 mod ordered;
 mod pending;

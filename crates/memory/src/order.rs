@@ -9,7 +9,7 @@
 
 use crate::pool::has_access;
 use cuhold_handles::{
-    AnyCall, CudaWarning, Driver, Error, Fate, Note, Object, Result, Status, Stream,
+    AnyCall, CudaWarning, Driver, Error, Fate, Mark, Note, Object, Result, Status, Stream,
     driver_sys::{
         CUresult, Call, Calls, ContextUse, Failure, Kind,
         ffi::{
@@ -241,5 +241,20 @@ pub(crate) fn warn_of_wait(
     outcome.warn_to(object, call, fate, &mut |warning| driver.warn(warning));
     if wait == Wait::Captured {
         driver.warn(CudaWarning::note(object, CAPTURED).with_fate(fate));
+    }
+}
+
+/// Lets what is queued on `later` from now on wait for what is queued on `earlier` by now. Nobody captures `earlier`.
+///
+/// Calls `cuEventRecord`, `cuStreamWaitEvent`; `cuEventCreate` where the context has no idle event, `cuEventDestroy` where
+/// something fails; `cuStreamIsCapturing` if `earlier` is exposed.
+pub(crate) fn order_after(earlier: &Stream, later: &Stream) -> Result<()> {
+    if mutant::is_out("home-order") {
+        return Ok(());
+    }
+    let mut mark = Mark::take(earlier.context())?;
+    match mark.record_uncaptured(earlier).and_then(|()| mark.hold_up(later)) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(mark.unneeded(error)),
     }
 }

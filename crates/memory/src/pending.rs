@@ -14,12 +14,11 @@
 use crate::{
     host::{HostSource, HostTarget},
     layout,
-    mark::Mark,
     order::{self, Wait, captured, may_be_queued},
 };
 use bytemuck::Pod;
 use cuhold_handles::{
-    CudaWarning, Object, ObjectKind, Refused, Result, Stream,
+    CudaWarning, Mark, Object, ObjectKind, Refused, Result, Stream,
     driver_sys::{Call, Life, mutant},
     foreign,
     scope::{self, Outcome},
@@ -36,7 +35,7 @@ enum Progress {
     /// The driver has nothing of it.
     Idle,
     /// The event marks it.
-    Marked(Mark),
+    Marked(Mark<'static>),
     /// It is one of the things that are queued on the stream, or none.
     Unknown,
 }
@@ -200,7 +199,7 @@ impl<B> Parts<B> {
         let Progress::Marked(mark) = &self.progress else { return order::settle(&self.home) };
         let outcome = order::cleanup(&self.home, Call::cuEventSynchronize, |calls| {
             // SAFETY: *handles*: this value's event.
-            unsafe { calls.cuEventSynchronize(mark.event()) }
+            unsafe { calls.cuEventSynchronize(mark.raw()) }
         });
         let done = outcome.is_asked() && outcome.operation.is_none();
         (if done { Wait::Done } else { Wait::Failed }, outcome)
@@ -218,7 +217,7 @@ impl<B> Parts<B> {
     }
 
     /// On the reclaimer: waits, then drops the value, or leaks it.
-    fn retire(mut self) {
+    fn retire(self) {
         let (wait, outcome) = self.settle();
         let driver = self.home.driver();
         if !outcome.is_clean() || wait != Wait::Done {
@@ -230,7 +229,7 @@ impl<B> Parts<B> {
             let object = Object { kind, raw: self.address, id: driver.next_id() };
             order::warn_of_wait(driver, wait, outcome, call, object);
         }
-        if let (Progress::Marked(mark), false) = (&mut self.progress, wait == Wait::Done) {
+        if let (Progress::Marked(mark), false) = (&self.progress, wait == Wait::Done) {
             mark.spoil();
         }
         // Else the value stays for good: its wrapper doesn't drop it.
@@ -306,7 +305,7 @@ fn start<B: Send + 'static>(
         if bytes == 0 {
             return Ok(None);
         }
-        Mark::take(home.context()).map(Some)
+        Mark::take(home.context()).map(|mark| Some(mark.keep()))
     });
     let mut mark = match mark {
         Ok(Some(mark)) => mark,
@@ -317,7 +316,7 @@ fn start<B: Send + 'static>(
         let progress = if may_be_queued(&error) { Progress::Unknown } else { Progress::Idle };
         return Err(Refused::new(mark.unneeded(error), pending(progress)));
     }
-    match mark.record(home) {
+    match mark.record_uncaptured(home) {
         Ok(()) => Ok(pending(Progress::Marked(mark))),
         Err(error) => {
             let error = mark.unneeded(error.with_completed(1));

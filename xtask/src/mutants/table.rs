@@ -46,6 +46,27 @@ pub(super) const fn mutant(name: &'static str, without: &'static str, test: Test
 }
 
 pub(super) const MUTANTS: &[Mutant] = &[
+    // Marks.
+    mutant(
+        "mark-captured",
+        "an event that may mark work of a capture isn't used again",
+        handles("mark::an_event_that_may_mark_work_of_a_capture_is_not_used_again"),
+    ),
+    mutant(
+        "mark-failed",
+        "an event whose call failed isn't used again",
+        handles("mark::an_event_whose_call_failed_is_not_used_again"),
+    ),
+    mutant(
+        "mark-end",
+        "idle events end before their context",
+        handles("mark::idle_events_end_before_their_context"),
+    ),
+    mutant(
+        "mark-context",
+        "an event is recorded on streams of its own context alone",
+        handles("mark::events_stay_in_their_context_and_are_recorded_on_its_streams_alone"),
+    ),
     // The scoped operations.
     mutant(
         "activation",

@@ -7,14 +7,17 @@ use crate::{
     device::Device,
     driver::Driver,
     error::{Error, Note, Refused, Result},
-    event::Event,
+    mark::Mark,
     object::ObjectKind,
     resource::{Closed, Handle, Resource},
     stream::{AsStream, Stream, StreamRef},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 /// The resource behind [`Mapping`].
 #[derive(Debug)]
@@ -277,10 +280,10 @@ impl Mapping {
         self.0.deps().users.used_on(stream, None)
     }
 
-    /// As [`used_on`](Self::used_on), for what is queued on the stream up to an event, and nothing that is queued later.
+    /// As [`used_on`](Self::used_on), for what is queued on the stream up to a mark, and nothing that is queued later.
     #[doc(hidden)]
-    pub fn used_until(&self, stream: &Stream, event: &Event) {
-        self.0.deps().users.used_until(stream, event);
+    pub fn used_until(&self, stream: &Stream, mark: &Arc<Mark<'static>>) {
+        self.0.deps().users.used_until(stream, mark);
     }
 
     /// Whether no stream is known any more that it would wait for.

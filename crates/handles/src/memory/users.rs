@@ -23,7 +23,7 @@ use crate::{
     current::Current,
     driver::Driver,
     error::{Error, ErrorKind, Note, Result},
-    event::{Event, EventOptions},
+    mark::Mark,
     object::{Object, ObjectKind},
     report::{CudaWarning, Fate},
     scope::{self, Outcome},
@@ -36,7 +36,7 @@ use cuhold_driver_sys::{
     mutant,
 };
 use parking_lot::Mutex;
-use std::{fmt, mem, ptr, thread::ThreadId};
+use std::{fmt, mem, ptr, sync::Arc, thread::ThreadId};
 
 /// What is said of memory whose users aren't known to be done.
 const IN_USE: &str = "work of another context may still use it";
@@ -69,7 +69,9 @@ enum How {
     /// An event is recorded when the memory ends.
     Kept(Stream),
     /// An event was recorded behind it.
-    Marked(Event),
+    Marked(Mark<'static>),
+    /// The same event, which others ask about, too.
+    Shared(Arc<Mark<'static>>),
     /// All work of the context is waited for.
     Whole(Context),
     /// It couldn't be marked.
@@ -90,7 +92,8 @@ impl Users {
     /// Remembers that work which was queued on this stream uses memory of `owner`, the context that its end waits for;
     /// `None` where it waits for none.
     ///
-    /// Calls nothing for a stream that can be asked later; else `cuEventCreate`, `cuEventRecord`.
+    /// Calls nothing for a stream that can be asked later; else `cuEventRecord`, and `cuEventCreate` where the context has
+    /// no idle event.
     ///
     /// # Errors
     /// A stream of another driver; the calls' failures, after which the memory is leaked rather than freed.
@@ -133,7 +136,7 @@ impl Users {
     pub fn shed(&self) {
         let is_left = |user: &mut User| match &user.how {
             How::Kept(stream) => stream.is_ours_alone(),
-            How::Marked(_) | How::Whole(_) | How::Unknown => false,
+            How::Marked(_) | How::Shared(_) | How::Whole(_) | How::Unknown => false,
         };
         let left: Vec<User> = self.0.lock().extract_if(.., is_left).collect();
         for user in left {
@@ -155,7 +158,7 @@ impl Users {
         let (mut former, mut is_many) = (None, false);
         match users.iter_mut().find(|user| user.key == key) {
             // What was marked before comes before what is queued by now.
-            Some(User { how: how @ How::Marked(_), .. }) => {
+            Some(User { how: how @ (How::Marked(_) | How::Shared(_)), .. }) => {
                 former = Some(mem::replace(how, How::Kept(stream.clone())));
             }
             Some(_) => {}
@@ -174,9 +177,9 @@ impl Users {
     /// it couldn't be marked, which was told where a call failed; the stream itself may still be kept.
     #[doc(hidden)]
     #[must_use]
-    pub fn mark_of(stream: &Stream, object: Object) -> Option<Event> {
+    pub fn mark_of(stream: &Stream, object: Object) -> Option<Arc<Mark<'static>>> {
         match mark(stream) {
-            Ok(event) => Some(event),
+            Ok(mark) => Some(Arc::new(mark.keep())),
             Err(error) => {
                 // Inside a callback, or captured: no call was made, or none failed.
                 if error.failure().is_some() && error.kind() != ErrorKind::NotPermitted {
@@ -187,18 +190,18 @@ impl Users {
         }
     }
 
-    /// Remembers that work of this stream up to what the event marks uses memory whose end waits for none. Of the same stream a
-    /// later event takes the place of an earlier one, and a stream that is kept stays so.
-    pub(crate) fn used_until(&self, stream: &Stream, event: &Event) {
+    /// Remembers that work of this stream up to this mark uses memory whose end waits for none. Of the same stream a later
+    /// mark takes the place of an earlier one, and a stream that is kept stays so.
+    pub(crate) fn used_until(&self, stream: &Stream, mark: &Arc<Mark<'static>>) {
         let key = Key { id: stream.id(), thread: None, whole: false };
         let mut users = self.0.lock();
         let former = match users.iter_mut().find(|user| user.key == key) {
-            Some(User { how: how @ How::Marked(_), .. }) => {
-                Some(mem::replace(how, How::Marked(event.clone())))
+            Some(User { how: how @ (How::Marked(_) | How::Shared(_)), .. }) => {
+                Some(mem::replace(how, How::Shared(Arc::clone(mark))))
             }
             Some(_) => None,
             None => {
-                users.push(User { key, how: How::Marked(event.clone()) });
+                users.push(User { key, how: How::Shared(Arc::clone(mark)) });
                 None
             }
         };
@@ -211,18 +214,15 @@ impl Users {
         let key = stream.user_key();
         let key = Key { id: key.0, thread: key.1, whole: false };
         let known = {
-            let users = self.0.lock();
-            users.iter().find(|user| user.key == key).map(|user| match &user.how {
-                How::Marked(event) => Some(event.clone()),
-                How::Kept(_) | How::Whole(_) | How::Unknown => None,
-            })
+            let mut users = self.0.lock();
+            users.iter_mut().find(|user| user.key == key).and_then(|user| user.how.share())
         };
-        let event = match known.flatten() {
-            Some(event) => stream.record(&event).map(|()| event),
-            None => stream.record_new(EventOptions::default()),
+        let marked = match known {
+            Some(mark) => mark.record_here(stream, true).map(|()| How::Shared(mark)),
+            None => mark_unasked(stream).map(How::Marked),
         };
-        let (how, result) = match event {
-            Ok(event) => (How::Marked(event), Ok(())),
+        let (how, result) = match marked {
+            Ok(how) => (how, Ok(())),
             Err(error) => (How::Unknown, Err(error)),
         };
         let mut users = self.0.lock();
@@ -320,7 +320,7 @@ impl Users {
     /// # Errors
     /// As [`wait_here`](Self::wait_here).
     pub(crate) fn wait_for_now(&self, driver: &Driver) -> Result<()> {
-        let now = Self(Mutex::new(self.0.lock().iter().map(User::again).collect()));
+        let now = Self(Mutex::new(self.0.lock().iter_mut().map(User::again).collect()));
         now.wait_here(driver)
     }
 
@@ -352,14 +352,8 @@ fn settle_all(users: &mut [User], driver: &Driver, untidy: &mut Vec<Error>) -> R
     for user in users {
         user.mark().map_err(InUse::Failed)?;
         let (outcome, piece) = match &user.how {
-            How::Marked(event) => {
-                let columns = Call::cuEventSynchronize.columns();
-                let outcome = scope::cleanup(driver, None, columns, |calls| {
-                    // SAFETY: *handles*: this user's event.
-                    unsafe { calls.cuEventSynchronize(event.raw()) }
-                });
-                (outcome, None)
-            }
+            How::Marked(mark) => (wait_for(mark, driver), None),
+            How::Shared(mark) => (wait_for(mark, driver), None),
             How::Whole(context) => wait_for_all(context),
             // Its context ended, and all its work with it.
             How::Kept(_) => continue,
@@ -376,6 +370,21 @@ fn settle_all(users: &mut [User], driver: &Driver, untidy: &mut Vec<Error>) -> R
         }
     }
     Ok(())
+}
+
+/// Waits for what an event marks.
+fn wait_for(mark: &Mark<'_>, driver: &Driver) -> Outcome {
+    let columns = Call::cuEventSynchronize.columns();
+    let outcome = scope::cleanup(driver, None, columns, |calls| {
+        // SAFETY: *handles*: this mark's event.
+        unsafe { calls.cuEventSynchronize(mark.raw()) }
+    });
+    match outcome.operation {
+        Some(_) => mark.spoil(),
+        None if outcome.is_asked() => mark.answered(),
+        None => {}
+    }
+    outcome
 }
 
 /// A piece of page-locked memory.
@@ -410,14 +419,32 @@ fn wait_for_all(context: &Context) -> (Outcome, Option<Piece>) {
     (outcome, piece)
 }
 
+impl How {
+    /// The mark, from now on shared, if it is one.
+    fn share(&mut self) -> Option<Arc<Mark<'static>>> {
+        let mark = match mem::replace(self, Self::Unknown) {
+            Self::Marked(mark) => Arc::new(mark),
+            Self::Shared(mark) => mark,
+            other @ (Self::Kept(_) | Self::Whole(_) | Self::Unknown) => {
+                *self = other;
+                return None;
+            }
+        };
+        *self = Self::Shared(Arc::clone(&mark));
+        Some(mark)
+    }
+}
+
 impl User {
     /// The same user, to be waited for by itself.
-    fn again(&self) -> Self {
+    fn again(&mut self) -> Self {
+        let shared = self.how.share();
         let how = match &self.how {
             How::Kept(stream) => How::Kept(stream.clone()),
-            How::Marked(event) => How::Marked(event.clone()),
             How::Whole(context) => How::Whole(context.clone()),
-            How::Unknown => How::Unknown,
+            How::Marked(_) | How::Shared(_) | How::Unknown => {
+                shared.map_or(How::Unknown, How::Shared)
+            }
         };
         Self { key: self.key, how }
     }
@@ -425,9 +452,9 @@ impl User {
     /// Records an event behind what the stream has queued, unless it was done, or its context ended.
     fn mark(&mut self) -> Result<()> {
         let How::Kept(stream) = &self.how else { return Ok(()) };
-        match mark(stream) {
-            Ok(event) => {
-                self.how = How::Marked(event);
+        match mark(stream).map(Mark::keep) {
+            Ok(mark) => {
+                self.how = How::Marked(mark);
                 Ok(())
             }
             Err(error) if error.is(CUresult::CONTEXT_IS_DESTROYED) => Ok(()),
@@ -437,7 +464,7 @@ impl User {
 }
 
 /// Records an event on a stream that nobody captures: there it would be the capture's.
-fn mark(stream: &Stream) -> Result<Event> {
+fn mark(stream: &Stream) -> Result<Mark<'_>> {
     if stream.is_exposed() {
         let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         stream.run(|calls| {
@@ -448,7 +475,21 @@ fn mark(stream: &Stream) -> Result<Event> {
             return Err(Error::state(CAPTURED));
         }
     }
-    stream.record_new(EventOptions::default())
+    let mark = Mark::take(stream.context())?;
+    match mark.record_here(stream.into(), false) {
+        Ok(()) => Ok(mark),
+        Err(error) => Err(mark.unneeded(error)),
+    }
+}
+
+/// Records an event on a stream of which it isn't known whether somebody captures it.
+#[cold]
+fn mark_unasked(stream: StreamRef<'_>) -> Result<Mark<'static>> {
+    let mark = Mark::take(stream.context())?;
+    match mark.record_here(stream, true) {
+        Ok(()) => Ok(mark.keep()),
+        Err(error) => Err(mark.unneeded(error)),
+    }
 }
 
 fn is_first(error: &Error, failure: Failure) -> bool {

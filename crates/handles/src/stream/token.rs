@@ -143,7 +143,7 @@ impl<'a> StreamRef<'a> {
 
     /// Whether somebody may capture the stream whom this library doesn't see.
     #[inline]
-    fn is_exposed(self) -> bool {
+    pub(crate) fn is_exposed(self) -> bool {
         self.stream.is_none_or(Stream::is_exposed)
     }
 
@@ -184,16 +184,19 @@ impl<'a> StreamRef<'a> {
         Ok(())
     }
 
-    /// The stream waits for an event that may stand for captured work: then it is captured now, too.
+    /// The stream waits for an event that may stand for captured work: then it is captured now, too. Gives whether it is,
+    /// if it was asked: not one that others may use.
     #[cold]
-    fn joined(self) -> Result<()> {
-        let Some(stream) = self.stream.filter(|stream| !stream.is_exposed()) else { return Ok(()) };
+    pub(crate) fn joined(self) -> Result<Option<bool>> {
+        let Some(stream) = self.stream.filter(|stream| !stream.is_exposed()) else {
+            return Ok(None);
+        };
         let capturing = self.is_capturing();
         if *capturing.as_ref().unwrap_or(&true) {
             stream.expose();
         }
         match capturing {
-            Ok(_) => Ok(()),
+            Ok(capturing) => Ok(Some(capturing)),
             Err(error) => Err(error.with_completed(1)),
         }
     }
@@ -229,7 +232,7 @@ impl<'a> StreamRef<'a> {
         self.driver().check_same(event.driver(), "event")?;
         // SAFETY: *handles*: both are live, their handles are borrowed.
         self.run(|calls| unsafe { calls.cuStreamWaitEvent(self.raw, event.raw(), 0) })?;
-        if event.is_exposed() { self.joined() } else { Ok(()) }
+        if event.is_exposed() { self.joined().map(|_| ()) } else { Ok(()) }
     }
 }
 

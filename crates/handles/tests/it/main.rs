@@ -30,6 +30,8 @@ mod inside;
 #[cfg(test)]
 mod launch;
 #[cfg(test)]
+mod mark;
+#[cfg(test)]
 mod memory;
 #[cfg(test)]
 mod operations;

@@ -3,12 +3,11 @@
 use super::Buffer;
 use crate::{
     allocation::Facts,
-    mark::{Mark, order_after},
-    order::{self, check_home, refuse_captured, same_stream},
+    order::{self, check_home, order_after, refuse_captured, same_stream},
     resource::Residence,
 };
 use bytemuck::Pod;
-use cuhold_handles::{Closed, Error, Event, Refused, Result, Stream, driver_sys::mutant};
+use cuhold_handles::{Closed, Error, Event, Mark, Refused, Result, Stream, driver_sys::mutant};
 use std::mem::{self, ManuallyDrop};
 
 /// The last work that uses a buffer: what an event marks, or all that is queued on a stream by now.
@@ -178,7 +177,7 @@ pub(super) fn across(
 struct Across<'a> {
     runs: &'a Stream,
     other: &'a Stream,
-    mark: Mark,
+    mark: Mark<'a>,
 }
 
 impl<'a> Across<'a> {
@@ -203,7 +202,8 @@ impl<'a> Across<'a> {
         if !queued || mutant::is_out("across-back") {
             return copied;
         }
-        let back = self.mark.record(self.runs).and_then(|()| self.mark.hold_up(self.other));
+        let back =
+            self.mark.record_uncaptured(self.runs).and_then(|()| self.mark.hold_up(self.other));
         let Err(second) = back else { return copied };
         let first = match copied {
             Ok(()) => second.with_completed(1),

@@ -214,8 +214,8 @@ impl<T: Pod> VirtualBuffer<T> {
         let Some(range) = self.range() else { return };
         let kind = ObjectKind::MappedMemory;
         let object = Object { kind, raw: range.start(), id: driver.next_id() };
-        if let Some(event) = Users::mark_of(self.stream(), object) {
-            range.used_until(self.stream(), &event);
+        if let Some(mark) = Users::mark_of(self.stream(), object) {
+            range.used_until(self.stream(), &mark);
             self.whole.is_marked.store(true, Ordering::Release);
         }
     }

@@ -15,7 +15,7 @@
 
 use super::options::Spec;
 use cuhold_handles::{
-    Access, Accessor, AnyCall, Closed, CudaWarning, Error, Event, Fate, Mapping, Note, Object,
+    Access, Accessor, AnyCall, Closed, CudaWarning, Error, Fate, Mapping, Mark, Note, Object,
     ObjectKind, PhysicalAllocation, Refused, Reservation, ReservationOptions, Result, Status,
     Stream,
     driver_sys::{Failure, mutant},
@@ -233,9 +233,9 @@ impl Range {
         self.for_each(|part| part.used_on(stream))
     }
 
-    /// Says that what is queued on this stream up to an event uses the range.
-    pub(super) fn used_until(&self, stream: &Stream, event: &Event) {
-        self.parts.iter().for_each(|part| part.used_until(stream, event));
+    /// Says that what is queued on this stream up to a mark uses the range.
+    pub(super) fn used_until(&self, stream: &Stream, mark: &Arc<Mark<'static>>) {
+        self.parts.iter().for_each(|part| part.used_until(stream, mark));
     }
 
     /// Does it with every mapping; the first failure is returned, with the others.

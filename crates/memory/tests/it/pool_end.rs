@@ -155,8 +155,6 @@ fn a_pool_ends_once_the_streams_that_freed_its_memory_are_done() {
                 "cuEventRecord",
                 "cuEventSynchronize",
                 "cuEventSynchronize",
-                "cuEventDestroy",
-                "cuEventDestroy",
                 "cuMemPoolDestroy"
             ]
         );

@@ -18,11 +18,11 @@ use cuhold_driver_sys::{
 };
 use cuhold_handles::{
     ByHand, Context, CudaWarning, Device, Driver, Error, Event, EventOptions, Kernel, Library,
-    Refused, Sink, Stream,
+    Mark, Refused, Sink, Stream,
 };
 use std::{
     cell::{Cell, OnceCell, RefCell},
-    fmt,
+    fmt, iter,
     sync::{Arc, Mutex, atomic::Ordering},
     thread,
     time::{Duration, Instant},
@@ -312,8 +312,11 @@ impl Run<'_> {
         let before = self.alive();
         let result = self.op(&operation);
         if result.is_err() {
-            let now = self.alive().into_iter();
-            let left = now.filter(|lost| !before.iter().any(|b| b.raw == lost.raw));
+            let idle = self.idle_events();
+            let is_left = |lost: &Lost| {
+                !before.iter().any(|b| b.raw == lost.raw) && !idle.contains(&lost.raw)
+            };
+            let left = self.alive().into_iter().filter(is_left);
             if let Some(window) = self.window.borrow_mut().as_mut() {
                 window.created = left.collect();
             }
@@ -356,6 +359,22 @@ impl Run<'_> {
     /// The same, of the compilers as well.
     fn alive(&self) -> Vec<Lost> {
         Lost::of(self.live()).chain(self.ground.compilers.lost()).collect()
+    }
+
+    /// The events that the devices' contexts keep for the next mark.
+    fn idle_events(&self) -> Vec<u64> {
+        let devices = iter::once(self.device).chain(self.other.get());
+        let events = devices.flat_map(|device| device.context().idle_events());
+        events.map(|event| event.addr() as u64).collect()
+    }
+
+    /// Takes every idle event of the device's context, for an operation that is to make its own.
+    #[must_use]
+    pub fn hold_idle_events(&self) -> Vec<Mark<'_>> {
+        // What the set-up has left to the reclaimer gives its events back.
+        self.reclaim();
+        let idle = self.context().idle_events();
+        idle.iter().map(|_| Mark::take(self.context()).unwrap()).collect()
     }
 
     /// Does something with nothing failing, which must work.

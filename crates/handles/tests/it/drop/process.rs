@@ -11,7 +11,7 @@ use cuhold_driver_sys::{
     process::{self, ForkWord},
 };
 use cuhold_handles::{
-    Closed, ContextFlags, Device, Driver, ErrorKind, Event, EventOptions, Owner, Sink,
+    Closed, ContextFlags, Device, Driver, ErrorKind, Event, EventOptions, Mark, Owner, Sink,
 };
 use cuhold_testkit::{Alone, in_fork, is_alone};
 use cuhold_testkit::{PTX, run_real};
@@ -92,6 +92,27 @@ fn in_a_forked_child_an_owner_is_dropped_and_its_panic_is_silent() {
     drop(borrowed.unwrap());
     assert!(dropped.load(Ordering::SeqCst) && !heard.load(Ordering::SeqCst));
     assert_eq!(sim.calls_of_forked_child(), 0);
+}
+
+#[test]
+fn in_a_forked_child_marks_go_silently_and_none_is_taken() {
+    let (driver, forked, sim) = forkable();
+    let heard = listen(&driver);
+    let device = Device::with_driver(&driver, 0).unwrap();
+    let [stream, shown] = [(); 2].map(|()| device.new_stream().unwrap());
+    let _raw: CUstream = shown.as_raw();
+    // One is idle, one would be, one would be destroyed.
+    let [idle, kept] = [(); 2].map(|()| stream.mark().unwrap());
+    drop(idle);
+    let lost = shown.mark().unwrap();
+    forked.store(true, Ordering::SeqCst);
+    drop((kept, lost));
+    assert_eq!(Mark::take(device.context()).unwrap_err().kind(), ErrorKind::Forked);
+    assert_eq!(stream.mark().unwrap_err().kind(), ErrorKind::Forked);
+    assert_eq!(driver.reclaim().pending(), 0);
+    drop((stream, shown, device, driver));
+    assert_eq!(sim.calls_of_forked_child(), 0);
+    assert!(!heard.load(Ordering::SeqCst));
 }
 
 #[test]

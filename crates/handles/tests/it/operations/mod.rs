@@ -11,6 +11,7 @@ mod external;
 mod graph;
 mod green;
 mod link;
+mod mark;
 mod memory;
 mod stream;
 mod texture;
@@ -30,6 +31,7 @@ const ENROLLED: &[&[Enrolled]] = &[
     green::OPERATIONS,
     link::OPERATIONS,
     external::OPERATIONS,
+    mark::OPERATIONS,
     memory::OPERATIONS,
     virtual_memory::OPERATIONS,
     stream::OPERATIONS,

@@ -132,6 +132,7 @@ cuhold_testkit::enrol! {
 
     ImportedPool::close |run| {
         let (imported, _freeing) = used(run);
+        let _no_event_is_idle = run.hold_idle_events();
         drop(run.keep_or(run.op(|| imported.close())));
     }
 
@@ -142,6 +143,7 @@ cuhold_testkit::enrol! {
         } else {
             (imported(run), None)
         };
+        let _no_event_is_idle = run.hold_idle_events();
         run.op(|| drop(imported));
     }
 }

@@ -137,6 +137,11 @@ impl Ctx {
     }
 
     /// How many rules were broken so far, where the driver counts them.
+    /// Whether broken rules are counted, by a driver that does nothing by itself.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.subject.violations.is_some()
+    }
+
     pub(crate) fn violations(&self) -> usize {
         self.subject.violations.as_ref().map_or(0, |count| count())
     }

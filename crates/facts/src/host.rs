@@ -7,7 +7,7 @@
 
 use core::{
     ffi::{c_char, c_int, c_void},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
     time::Duration,
 };
 use std::sync::Arc;
@@ -170,6 +170,37 @@ pub(crate) unsafe extern "C" fn wait_at_gate(data: *mut c_void) {
             return;
         }
     }
+}
+
+/// Work of a stream, done a moment after it has begun.
+pub(crate) struct Work {
+    gate: Gate,
+    done: AtomicBool,
+}
+
+impl Work {
+    pub(crate) fn new() -> Self {
+        Self { gate: Gate::brief(), done: AtomicBool::new(false) }
+    }
+
+    /// Takes no time from here on.
+    pub(crate) fn hurry(&self) {
+        self.gate.open();
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.load(Ordering::SeqCst)
+    }
+}
+
+/// Takes a while. The user data is a leaked `Work`.
+pub(crate) unsafe extern "C" fn work(data: *mut c_void) {
+    // SAFETY: every probe hands over a leaked `Work`.
+    let work = unsafe { &*data.cast::<Work>() };
+    let gate = core::ptr::from_ref(&work.gate).cast_mut().cast();
+    // SAFETY: a gate that is leaked with its work.
+    unsafe { wait_at_gate(gate) };
+    work.done.store(true, Ordering::SeqCst);
 }
 
 /// What a driver call answered that was made inside a host function.

@@ -51,7 +51,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A legal call. It is also asked during somebody's capture, with no context current or a destroyed one, and after a fault.
+    /// A legal call. It is also asked during somebody's capture, with no context current or a destroyed one, after a fault, and while another stream works.
     pub(crate) const fn works(
         call: Call,
         name: &'static str,
@@ -232,6 +232,8 @@ pub enum Situation {
     DestroyedContext,
     /// After a kernel wrote to a wrong address, and that was heard of.
     Fault,
+    /// While another stream of the current context works.
+    Busy,
 }
 
 /// A probe in a situation: what has an answer.
@@ -310,6 +312,7 @@ impl Question {
             }
             Situation::DestroyedContext => c.with_destroyed_context(step),
             Situation::Fault => c.after_fault(step),
+            Situation::Busy => c.while_busy(step),
         }
     }
 }
@@ -348,7 +351,12 @@ const EVERY_MODE: &[Call] = &[
 fn situations(probe: &'static Probe) -> Vec<Situation> {
     let mut all = vec![Situation::Plain];
     if probe.situations {
-        all.extend([Situation::NoContext, Situation::DestroyedContext, Situation::Fault]);
+        all.extend([
+            Situation::NoContext,
+            Situation::DestroyedContext,
+            Situation::Fault,
+            Situation::Busy,
+        ]);
         all.push(Situation::Capture(Mode::Global, Caller::Same));
         all.push(Situation::Captures(Whose::CallsContext));
         all.push(Situation::Captures(Whose::AnotherDevice));
@@ -373,6 +381,7 @@ fn name(probe: &Probe, situation: Situation) -> String {
         Situation::NoContext => format!("{function} with no context current"),
         Situation::DestroyedContext => format!("{function} with a destroyed context current"),
         Situation::Fault => format!("{function} after a fault"),
+        Situation::Busy => format!("{function} while another stream works"),
         Situation::Captures(Whose::CallsContext) => format!("{function} during every capture"),
         Situation::Captures(Whose::AnotherDevice) => {
             format!("{function} during every capture of another device")

@@ -179,7 +179,8 @@ pub fn columns(reading: &Reading) -> Vec<ColumnReading> {
             | Situation::Capture(..)
             | Situation::Captures(_)
             | Situation::DestroyedContext
-            | Situation::Fault => {}
+            | Situation::Fault
+            | Situation::Busy => {}
         }
     }
     Function::ALL

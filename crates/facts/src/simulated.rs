@@ -54,7 +54,8 @@ impl Agreement {
                 Situation::Plain
                 | Situation::NoContext
                 | Situation::DestroyedContext
-                | Situation::Fault => (name.as_str(), 0),
+                | Situation::Fault
+                | Situation::Busy => (name.as_str(), 0),
             };
             capture_cells += cells;
             *counted.entry(counts_as).or_insert(true) &= !differ.contains(name);

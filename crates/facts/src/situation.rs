@@ -6,6 +6,7 @@ use cuhold_driver_sys::ffi::*;
 
 use crate::{
     ctx::{Ctx, word},
+    host::{self, Work},
     probe::{Caller, Step},
     setup::Made,
 };
@@ -60,5 +61,23 @@ impl Ctx {
         let status = unsafe { self.driver().cuStreamSynchronize(stream) };
         self.note("fault", word(status));
         step(self)
+    }
+
+    /// Makes the call while another stream of the current context works, and says whether it came back only afterwards.
+    pub(crate) fn while_busy(&mut self, step: Step) -> Made<()> {
+        if self.what_is_current()?.is_null() {
+            self.current()?;
+        }
+        let stream = self.stream()?;
+        let work = host::leak(Work::new());
+        // A simulated driver does what it is waited for, and nothing else.
+        if self.is_simulated() {
+            work.hurry();
+        }
+        must!(self.cuLaunchHostFunc(stream, Some(host::work), host::user(work)));
+        step(self)?;
+        self.holds("waited", work.is_done());
+        work.hurry();
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The list's *capture* and *context* columns against the committed reading.
 
-use cuhold_driver_sys::{CaptureRule, ContextUse};
-use cuhold_facts::{ColumnReading, columns, committed};
+use cuhold_driver_sys::{CaptureRule, ContextUse, Waits};
+use cuhold_facts::{ColumnReading, Plan, Question, Situation, columns, committed};
 use std::collections::BTreeMap;
 
 /// Functions of which the capture column says less than a reading, each with the reason. They are listed as neutral.
@@ -90,4 +90,38 @@ fn the_context_column_says_what_a_real_driver_answered_with_none_current() {
         ((column.context == "works") != works)
             .then(|| format!("{}, listed as {listed:?}", column.context))
     });
+}
+
+/// Functions of which the simulated driver waits otherwise than the waits column says, each with the reason.
+const WAITS: &[(&str, &str)] = &[
+    ("cuDevicePrimaryCtxRelease", "one of two retains is released, so that nothing ends"),
+    ("cuLibraryUnload", "waits for the contexts that it was loaded in, and was loaded in none"),
+    ("cuMemcpy", LEGACY),
+    ("cuMemcpyDtoH", LEGACY),
+    ("cuMemcpyHtoD", LEGACY),
+];
+
+const LEGACY: &str =
+    "waits for the legacy default stream, with which the stream that works isn't ordered";
+
+#[test]
+fn the_waits_column_says_what_the_simulated_driver_waits_for_while_another_stream_works() {
+    let sim = Plan::simulated().take().unwrap();
+    let known: BTreeMap<&str, &str> = WAITS.iter().copied().collect();
+    let (mut asked, mut found) = (0, BTreeMap::new());
+    for question in Question::all().values().filter(|q| q.situation() == Situation::Busy) {
+        let answer = sim.answer(question.name()).unwrap();
+        let Some((_, waited)) = answer.split_once("waited=") else { continue };
+        asked += 1;
+        let function = question.probe().function();
+        let listed = function.columns.waits;
+        if (waited == "yes") != matches!(listed, Waits::Context | Waits::All) {
+            found.insert(function.name, format!("{answer}, listed as {listed:?}"));
+        }
+    }
+    assert!(asked >= 250, "{asked}");
+    let new: Vec<_> = found.iter().filter(|(name, _)| !known.contains_key(**name)).collect();
+    assert!(new.is_empty(), "the simulated driver waits otherwise than the list says: {new:#?}");
+    let gone: Vec<_> = known.keys().filter(|name| !found.contains_key(**name)).collect();
+    assert!(gone.is_empty(), "the list says of these what is simulated: {gone:#?}");
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Sim ─► Hooked ( CallLog, Faults ) ─► World { one state, one lock }
-//!    ├── audits: violations, leaks, live objects
+//!    ├── audits: violations, leaks, live objects, a dump
 //!    └── controls: steps, clock, faults, exit, forked child
 //! ```
 //!
@@ -39,6 +39,7 @@ mod code;
 mod context;
 mod device;
 mod driver;
+mod dump;
 mod elsewhere;
 mod event;
 mod external;
@@ -57,5 +58,6 @@ mod world;
 pub use audit::{CallSite, Leak, ObjectKind, Violation, ViolationKind};
 pub use code::{Dim3, KernelFault, KernelLaunch, SliceMut, Thread};
 pub use cuhold_driver_sys;
+pub use dump::Dump;
 pub use options::{Destructors, DeviceOptions, SimOptions};
 pub use sim::Sim;

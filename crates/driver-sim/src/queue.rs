@@ -429,6 +429,27 @@ impl Queues {
         works
     }
 
+    /// The queues with work that hasn't completed.
+    pub(crate) fn pending_ids(&self) -> Vec<QueueId> {
+        self.map.iter().filter(|(_, queue)| !queue.is_idle()).map(|(id, _)| *id).collect()
+    }
+
+    /// The work of a queue that hasn't begun, each with what it waits for beyond its queue.
+    pub(crate) fn items(&self, id: QueueId) -> impl Iterator<Item = (&Work, &[Point])> {
+        let items = self.map.get(&id).into_iter().flat_map(|queue| &queue.items);
+        items.map(|item| (&item.work, item.after.as_slice()))
+    }
+
+    /// Whether a piece of a queue's work has begun and hasn't completed.
+    pub(crate) fn is_running(&self, id: QueueId) -> bool {
+        self.map.get(&id).is_some_and(|queue| queue.running)
+    }
+
+    /// How many pieces of its queue's work have to complete before a point is reached.
+    pub(crate) fn left_until(&self, point: Point) -> u64 {
+        self.map.get(&point.queue).map_or(0, |queue| point.position.saturating_sub(queue.completed))
+    }
+
     /// How many pieces of work wait in all queues.
     pub(crate) fn pending_all(&self) -> u64 {
         self.map.values().map(|queue| queue.submitted - queue.completed).sum()

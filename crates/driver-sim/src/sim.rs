@@ -12,6 +12,7 @@ use cuhold_driver_sys::{
 use crate::{
     audit::{CallSite, Leak, ObjectKind, Violation},
     code::{KernelCode, KernelFault, KernelLaunch},
+    dump::Dump,
     memory::Exchange,
     options::SimOptions,
     world::{SIMULATED, World},
@@ -235,38 +236,45 @@ impl Sim {
     /// threads. What a context's end took along isn't here, but in [`gone_with_context`](Self::gone_with_context).
     #[must_use]
     pub fn leaks(&self) -> Vec<Leak> {
-        let state = self.shared.world.state();
-        let primaries = state.devices.iter().flat_map(|device| {
-            let raw = device.primary.raw.unwrap_or_default() as u64;
-            let retains = device.primary.retains.iter();
-            retains.map(move |made| Leak::new(ObjectKind::PrimaryRetain, raw, *made))
-        });
-        let pushed = state
-            .threads
-            .iter()
-            .flat_map(|thread| &thread.stack)
-            .map(|(ctx, made)| Leak::new(ObjectKind::PushedContext, ctx.addr() as u64, *made));
-        let created = state.contexts.leaks().filter(|leak| {
-            let key = usize::try_from(leak.raw).ok().and_then(|raw| state.contexts.find(raw));
-            let context = key.and_then(|key| state.contexts.get(key));
-            context.is_some_and(|context| !context.is_primary && context.primary.is_none())
-        });
-        created
-            .chain(primaries)
-            .chain(pushed)
-            .chain(state.streams.leaks())
-            .chain(state.events.leaks())
-            .chain(state.graph_leaks())
-            .chain(state.execs.leaks())
-            .chain(state.greens.leaks())
-            .chain(state.user_objects.leaks())
-            .chain(state.log.leaks())
-            .chain(state.memory.leaks())
-            .chain(state.arrays.leaks())
-            .chain(state.textures.leaks())
-            .chain(state.external.leaks())
-            .chain(state.code.leaks())
-            .collect()
+        self.shared.world.state().leaks()
+    }
+
+    /// The simulated world as it is, to be read: who has which context current, what each stream has queued and waits for,
+    /// events, memory and pools with their counters, captures, graphs, what isn't ended yet, and the violations so far. No
+    /// call is made and nothing runs.
+    ///
+    /// # Examples
+    /// ```
+    /// use cuhold_driver_sim::Sim;
+    /// use cuhold_driver_sim::cuhold_driver_sys::{Calls, ffi::*};
+    ///
+    /// let sim = Sim::new();
+    /// let calls = Calls::new(&sim);
+    /// let (mut context, mut first, mut second) = (CUcontext::NULL, CUstream::NULL, CUstream::NULL);
+    /// let mut event = CUevent::NULL;
+    /// unsafe extern "C" fn nothing(_: *mut c_void) {}
+    /// // SAFETY: the pointers are of locals, the handles the driver's own; the function uses no data.
+    /// unsafe {
+    ///     calls.cuInit(0)?;
+    ///     calls.cuCtxCreate_v4(&mut context, std::ptr::null_mut(), 0, 0)?;
+    ///     calls.cuStreamCreate(&mut first, 1)?;
+    ///     calls.cuStreamCreate(&mut second, 1)?;
+    ///     calls.cuEventCreate(&mut event, 0)?;
+    ///     calls.cuLaunchHostFunc(first, Some(nothing), std::ptr::null_mut())?;
+    ///     calls.cuEventRecord(event, first)?;
+    ///     calls.cuStreamWaitEvent(second, event, 0)?;
+    /// }
+    /// let dump = sim.dump().to_string();
+    /// assert!(dump.contains("queued: host function"), "{dump}");
+    /// assert!(dump.contains("queued: a wait, waits for stream 0x"), "{dump}");
+    /// # Ok::<(), cuhold_driver_sim::cuhold_driver_sys::Failure>(())
+    /// ```
+    #[must_use]
+    pub fn dump(&self) -> Dump {
+        let mut state = self.shared.world.state();
+        state.collect_early_frees();
+        let leaks = state.leaks();
+        state.dump(&leaks)
     }
 
     /// Streams, events, memory and modules that nobody ended before their context ended and took them along.

@@ -18,12 +18,9 @@ mod state;
 
 use cuhold_driver_sys::ffi::*;
 
-pub(crate) use state::{CaptureId, Captures};
+pub(crate) use state::{Capture, CaptureId, Captures};
 
-use self::{
-    rules::join,
-    state::{Capture, Member},
-};
+use self::{rules::join, state::Member};
 use crate::{
     audit::ViolationKind,
     graph::{Edge, Graph},

@@ -80,6 +80,16 @@ pub(crate) fn flags_are_valid(flags: c_uint) -> bool {
     flags & !FLAGS_MASK == 0 && matches!(flags & CUctx_flags::CU_CTX_SCHED_MASK.0, 0 | 1 | 2 | 4)
 }
 
+impl Context {
+    /// The default streams that something asked for: those of threads, with the thread, and the legacy one.
+    pub(crate) fn default_streams(
+        &self,
+    ) -> impl Iterator<Item = (Option<ThreadId>, DefaultStream)> {
+        let per_thread = self.per_thread.iter().map(|(thread, stream)| (Some(*thread), *stream));
+        per_thread.chain(self.legacy.map(|stream| (None, stream)))
+    }
+}
+
 impl State {
     /// Makes a context live; under `raw` if that value is given.
     pub(crate) fn begin_context(

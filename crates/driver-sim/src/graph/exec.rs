@@ -55,6 +55,16 @@ impl GraphExec {
     pub(super) const fn frees_first(&self) -> bool {
         self.flags & AUTO_FREE != 0
     }
+
+    /// Where its last launch ends.
+    pub(crate) const fn last_launch(&self) -> Option<Point> {
+        self.last
+    }
+
+    /// The graph that it was made of, which may have ended.
+    pub(crate) const fn source_graph(&self) -> Key<Graph> {
+        self.source
+    }
 }
 
 impl State {

@@ -133,7 +133,7 @@ pub(crate) struct GraphNode {
 }
 
 /// What a node is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum NodeKind {
     Kernel,
     Memcpy,
@@ -149,6 +149,13 @@ pub(crate) enum NodeKind {
     SemaphoreSignal,
     SemaphoreWait,
     Conditional,
+}
+
+impl Graph {
+    /// The node that it is inside of.
+    pub(crate) fn owner_node(&self) -> Option<Key<GraphNode>> {
+        self.owner.map(|owner| owner.node)
+    }
 }
 
 impl NodeKind {

@@ -29,6 +29,13 @@ pub(crate) struct UserObject {
     destroy: CUhostFn,
 }
 
+impl UserObject {
+    /// All references, and those among them that are the caller's.
+    pub(crate) const fn references(&self) -> (u64, u64) {
+        (self.count, self.own)
+    }
+}
+
 impl Turn<'_> {
     fn user_object(&mut self, raw: CUuserObject) -> Result<Key<UserObject>, CUresult> {
         self.find(|state| &state.user_objects, raw.addr(), CUresult::INVALID_VALUE)

@@ -19,6 +19,7 @@ mod boxed;
 mod bytes;
 mod copy;
 mod copy_with;
+mod dump;
 mod file;
 mod fill;
 mod graph_memory;

@@ -103,6 +103,19 @@ pub(crate) struct Pool {
     pub(super) held_frees: HeldFrees,
 }
 
+/// What a pool counts, for a picture of it; the first four in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counters {
+    pub(crate) used: u64,
+    pub(crate) used_high: u64,
+    pub(crate) reserved: u64,
+    pub(crate) reserved_high: u64,
+    /// Allocations whose free wasn't executed.
+    pub(crate) allocations: u64,
+    /// Of those: whose free was enqueued.
+    pub(crate) freed: u64,
+}
+
 /// An attribute's value, in its C type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Value {
@@ -142,6 +155,18 @@ impl Pool {
             access,
             taken: BTreeMap::new(),
             held_frees: HeldFrees::default(),
+        }
+    }
+
+    /// What it counts.
+    pub(crate) const fn counters(&self) -> Counters {
+        Counters {
+            used: self.used.current,
+            used_high: self.used.high,
+            reserved: self.reserved.current,
+            reserved_high: self.reserved.high,
+            allocations: self.outstanding,
+            freed: self.freed,
         }
     }
 

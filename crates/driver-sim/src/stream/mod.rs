@@ -26,8 +26,8 @@ use crate::{
 pub(crate) struct Stream {
     pub(crate) context: Key<Context>,
     pub(crate) queue: QueueId,
-    flags: c_uint,
-    priority: c_int,
+    pub(crate) flags: c_uint,
+    pub(crate) priority: c_int,
     /// What `cuStreamGetId` answers.
     id: u64,
     attributes: attribute::Attributes,

@@ -9,7 +9,7 @@ use cuhold_driver_sys::{
 
 use crate::{
     array::Arrays,
-    audit::{CallSite, ObjectKind, Violation, ViolationKind},
+    audit::{CallSite, Leak, ObjectKind, Violation, ViolationKind},
     capture::Captures,
     code::Code,
     context::Context,
@@ -183,6 +183,41 @@ impl State {
         } else {
             self.violations_dropped += 1;
         }
+    }
+
+    /// Everything that was made and not ended.
+    pub(crate) fn leaks(&self) -> Vec<Leak> {
+        let primaries = self.devices.iter().flat_map(|device| {
+            let raw = device.primary.raw.unwrap_or_default() as u64;
+            let retains = device.primary.retains.iter();
+            retains.map(move |made| Leak::new(ObjectKind::PrimaryRetain, raw, *made))
+        });
+        let pushed = self
+            .threads
+            .iter()
+            .flat_map(|thread| &thread.stack)
+            .map(|(ctx, made)| Leak::new(ObjectKind::PushedContext, ctx.addr() as u64, *made));
+        let created = self.contexts.leaks().filter(|leak| {
+            let key = usize::try_from(leak.raw).ok().and_then(|raw| self.contexts.find(raw));
+            let context = key.and_then(|key| self.contexts.get(key));
+            context.is_some_and(|context| !context.is_primary && context.primary.is_none())
+        });
+        created
+            .chain(primaries)
+            .chain(pushed)
+            .chain(self.streams.leaks())
+            .chain(self.events.leaks())
+            .chain(self.graph_leaks())
+            .chain(self.execs.leaks())
+            .chain(self.greens.leaks())
+            .chain(self.user_objects.leaks())
+            .chain(self.log.leaks())
+            .chain(self.memory.leaks())
+            .chain(self.arrays.leaks())
+            .chain(self.textures.leaks())
+            .chain(self.external.leaks())
+            .chain(self.code.leaks())
+            .collect()
     }
 
     /// Takes what was freed early among the violations.

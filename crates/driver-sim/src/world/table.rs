@@ -200,7 +200,6 @@ impl<T> Table<T> {
     }
 
     /// The call that made a live object.
-    #[expect(dead_code, reason = "for memory and code, which are about to come")]
     pub(crate) fn made(&self, key: Key<T>) -> Option<CallSite> {
         self.live.get(&key.raw).filter(|entry| entry.id == key.id).map(|entry| entry.made)
     }

@@ -12,7 +12,7 @@ const THREADS_KEPT: usize = 32;
 /// One thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    id: ThreadId,
+    pub(crate) id: ThreadId,
     /// The contexts, the current one last, as the caller gave them; each with the call that put it there.
     pub(crate) stack: Vec<(CUcontext, CallSite)>,
     /// How the thread's unsafe calls and other captures get along.

@@ -12,6 +12,7 @@ mod context;
 mod copy;
 mod device;
 mod driver;
+mod dump;
 mod event;
 mod external;
 mod fault;

@@ -22,6 +22,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("cuhold-testkit", "its own tests are about the simulated driver"),
     ("cuhold-driver-sys", "its tests build drivers of their own with rustc"),
     ("cuhold-facts", "its tests are about its program, which is run instead"),
+    ("cuhold-libcuda-sim", "its tests are about the simulated driver's library"),
     ("xtask", "its tests read the source tree"),
 ];
 

@@ -13,6 +13,7 @@ mod codegen;
 mod date;
 mod figures;
 mod gpu;
+mod libcuda_sim;
 #[expect(dead_code, reason = "the code generator shares this file and alone reads arguments")]
 mod list;
 mod mutants;
@@ -58,6 +59,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Builds the simulated driver as a shared library, under the names by which programs look for a driver.
+    LibcudaSim(libcuda_sim::Options),
     /// Takes mechanisms of the failure policy out, one at a time, and sees whether a test notices.
     Mutants,
     /// The tests under the address and thread sanitizers, and under Miri what it can take.
@@ -84,6 +87,7 @@ pub fn xtask() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Codegen { check } => codegen::run(check),
         Task::Facts { arguments } => facts(&arguments),
+        Task::LibcudaSim(options) => libcuda_sim::run(&options),
         Task::Mutants => mutants::run().map(drop),
         Task::Sanitize(options) => sanitize::run(&options),
         Task::Figures => figures::run(),

@@ -37,6 +37,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cuhold-facts", &["cuhold-driver-sys", "cuhold-driver-sim"]),
+    ("cuhold-libcuda-sim", &["cuhold-driver-sys", "cuhold-driver-sim"]),
     ("xtask", &[]),
     ("cuhold-benches", &["cuhold", "cuhold-driver-sys", "cuhold-driver-sim"]),
 ];

@@ -5,13 +5,13 @@
 //!           ──► address ──┴► export ──► process (fork, exit, panics) ──► Hooked (record) ──► Sim
 //! ```
 //!
-//! One process has one simulated driver, made at the first call as the plan says ([`plan`]). The symbols come from the
+//! One process has one simulated driver, made at the first call as the plan says (`plan.rs`). The symbols come from the
 //! same list as the trait, so that nothing is written twice; a function that the simulated driver lacks answers
 //! `NOT_SUPPORTED` and is counted, and `cuGetProcAddress` doesn't find it.
 //!
 //! Copied out as `libcuda.so.1` by `cargo xtask libcuda-sim`; how it is used stands in `docs/libcuda-sim.md`.
 //!
-//! Start reading at [`export`], then [`process`].
+//! Start reading at `export.rs`, then `process.rs`.
 
 mod export;
 mod plan;

@@ -77,10 +77,11 @@ pub use cuhold_handles::{
 pub use cuhold_memory::ExportedPart;
 #[doc(inline)]
 pub use cuhold_memory::{
-    Advice, After, AsSource, Block, Buffer, BufferView, BufferViewMut, CopyBatch, CopyOptions,
-    Granularity, GraphMemory, GraphResource, Grid, GridView, GridViewMut, HostBuffer, HostSource,
-    HostTarget, Location, ManagedResource, MemoryResource, MemoryUsage, Origin, Pending, Pool,
-    PoolOptions, PoolPlace, Residence, Reuse, SourceOrder, SourceRef, StagingOptions,
+    Advice, After, AsSource, Block, Buffer, BufferView, BufferViewMut, CachingOptions,
+    CachingResource, CachingStatistics, CachingWay, CopyBatch, CopyOptions, Granularity,
+    GraphMemory, GraphResource, Grid, GridView, GridViewMut, HostBuffer, HostSource, HostTarget,
+    Location, ManagedResource, MemoryResource, MemoryUsage, Origin, Pending, Pool, PoolOptions,
+    PoolPlace, Residence, Reuse, SourceOrder, SourceRef, StagingOptions, StreamStatistics,
     SynchronousResource, VirtualBuffer, VirtualMemory, VirtualMemoryOptions, bytemuck, copy_2d,
     copy_3d, discard_and_prefetch_batch, discard_batch, prefetch_batch,
 };

@@ -117,6 +117,8 @@ pub use report::{
 pub use resource::{Closed, Owner};
 pub use status::{AnyCall, CompilerFailure, Status};
 pub use stream::{AsStream, PerThreadStream, Stream, StreamOptions, StreamRef};
+#[doc(hidden)]
+pub use stream::{InsideStream, StreamWatch};
 pub use texture::{
     AddressMode, FilterMode, LinearMemory, PitchedMemory, Surface, Texture, TextureOptions,
     TextureSource, TextureView,

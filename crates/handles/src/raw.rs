@@ -8,6 +8,7 @@ use crate::{
     memory::Users,
     object::ObjectKind,
     report::Fate,
+    resource::Handle,
 };
 use cuhold_driver_sys::{Call, Calls, Failure, Waits, ffi::CUcontext, mutant};
 use std::{fmt, hash::Hash};
@@ -85,6 +86,10 @@ pub unsafe trait Resource: Sized + Send + Sync + 'static {
     fn users(_: &Self::Deps) -> Option<&Users> {
         None
     }
+
+    /// One of its shared carriers is about to go.
+    #[inline]
+    fn going(_: &Handle<Self>) {}
 
     /// What became of the object, where its end failed and it knows more than the failure says.
     #[must_use]

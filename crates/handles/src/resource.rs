@@ -60,6 +60,9 @@ const IN_USE: u32 = 4;
 /// One object: its list record first, so that a pointer to the block is a pointer to the record.
 #[repr(C)]
 pub struct Block<R: Resource> {
+    /// A resource whose blocks are read by many threads aligns its type to a cache line, and so its blocks: the count of
+    /// the handles then lies on a line of its own, which clones write. Takes no room.
+    line: [R; 0],
     record: Record,
     raw: R::Raw,
     id: u64,
@@ -80,6 +83,7 @@ impl<R: Resource> fmt::Debug for Block<R> {
 impl<R: Resource> Block<R> {
     fn new(raw: R::Raw, deps: R::Deps, id: u64, owner: Option<Owner>, flags: u32) -> Self {
         Self {
+            line: [],
             record: Record::of::<Self>(),
             raw,
             id,
@@ -355,6 +359,25 @@ impl<R: Resource> Handle<R> {
         !self.is_borrowed() || self.0.owner.is_some()
     }
 
+    /// How many handles there are at this moment.
+    pub(crate) fn count(&self) -> usize {
+        Arc::count(&self.0)
+    }
+
+    /// Where the object's block lies: the same for all its handles, and no other object's as long as one of them is alive.
+    #[must_use]
+    #[inline]
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// Lets go of a handle without telling the resource, as the drop does.
+    pub(crate) fn let_go(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: `this` is never dropped.
+        let_go(unsafe { ManuallyDrop::take(&mut this.0) });
+    }
+
     /// Never ends the object, whatever becomes of its handles.
     pub(crate) fn retire(&self) {
         self.0.flags.fetch_or(ENDED, Ordering::Relaxed);
@@ -370,6 +393,7 @@ impl<R: Resource> Handle<R> {
     /// # Errors
     /// [`Refused`], with the handle where the driver was never asked to end the object, without it where it was.
     pub fn close(self) -> Result<Closed, Refused<Option<Self>>> {
+        R::going(&self);
         let mut this = ManuallyDrop::new(self);
         // SAFETY: taken once: `this` is never dropped.
         let arc = unsafe { ManuallyDrop::take(&mut this.0) };
@@ -436,6 +460,7 @@ impl<R: Resource> Clone for Handle<R> {
 impl<R: Resource> Drop for Handle<R> {
     #[inline]
     fn drop(&mut self) {
+        R::going(self);
         // SAFETY: taken once: this is the drop.
         let_go(unsafe { ManuallyDrop::take(&mut self.0) });
     }

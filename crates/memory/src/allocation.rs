@@ -12,6 +12,7 @@
 #![expect(unsafe_code, reason = "gives memory back")]
 
 use crate::{
+    caching::{Cache, Got},
     order::{self, Wait, captured, failure_of, is_capturing},
     ordered,
     pool::Pool,
@@ -25,7 +26,7 @@ use cuhold_handles::{
     foreign::{self, Caught},
     scope::{self, Outcome},
 };
-use std::{mem::ManuallyDrop, sync::Arc};
+use std::{mem::ManuallyDrop, ptr, sync::Arc};
 
 /// How memory is given back.
 enum Back {
@@ -44,6 +45,8 @@ pub enum Origin {
     CurrentPool,
     /// A pool that was named.
     Pool,
+    /// A [caching resource](crate::CachingResource).
+    Cache,
     /// Another [`MemoryResource`].
     Resource,
     /// The caller gave it away as stream-ordered memory: [`Buffer::from_raw`](crate::Buffer::from_raw).
@@ -61,6 +64,14 @@ pub(crate) struct Facts {
     pub(crate) origin: Origin,
     /// Whether it may be given back only after all work of its home stream is done: being queued behind that isn't enough.
     pub(crate) waits: bool,
+    /// Whether the resource isn't counted, nor is the home stream: a block of a [cache](Cache), whose lane keeps both.
+    is_lent: bool,
+}
+
+impl Facts {
+    pub(crate) fn new(residence: Residence, device: CUdevice, origin: Origin, waits: bool) -> Self {
+        Self { residence, device, origin, waits, is_lent: false }
+    }
 }
 
 /// Memory that somebody must give back. Without a `Drop` of its own: the holder calls [`end`] or [`close`].
@@ -82,7 +93,7 @@ impl Allocation {
     #[inline]
     pub(crate) fn new(source: Source<'_>, bytes: usize, stream: &Stream) -> Result<Self> {
         let device = stream.context().device();
-        let facts = |origin, residence| Facts { residence, device, origin, waits: false };
+        let facts = |origin, residence| Facts::new(residence, device, origin, false);
         Ok(match source {
             Source::Current => Self {
                 block: ordered::allocate(None, bytes, stream)?,
@@ -94,6 +105,7 @@ impl Allocation {
                 back: Back::of(pool, bytes),
                 facts: facts(Origin::Pool, pool.residence()),
             },
+            Source::Cache(cache) => Self::cached(cache, bytes, stream)?,
             Source::Resource(resource) => {
                 let facts = facts(Origin::Resource, resource.residence());
                 if bytes == 0 {
@@ -112,7 +124,75 @@ impl Allocation {
         Self {
             block: Block { ptr, bytes, tag: 0 },
             back: Back::NOBODY,
-            facts: Facts { residence, device, origin, waits: false },
+            facts: Facts::new(residence, device, origin, false),
+        }
+    }
+
+    /// A cache's memory, which refers to the cache without being counted.
+    #[inline]
+    fn cached(cache: &Arc<Cache>, bytes: usize, stream: &Stream) -> Result<Self> {
+        let facts = Facts::new(cache.residence(), cache.device(), Origin::Cache, false);
+        if bytes == 0 {
+            return Ok(Self { block: Block::EMPTY, back: Back::NOBODY, facts });
+        }
+        match cache.take(bytes, stream)? {
+            Got::Plain(block) => {
+                let facts = Facts { origin: Origin::Pool, ..facts };
+                Ok(Self { block, back: Back::of(cache.pool(), bytes), facts })
+            }
+            Got::Block(block) => Ok(Self::lent(block, cache)),
+        }
+    }
+
+    /// The same, if it needs no call and no lock.
+    #[inline]
+    pub(crate) fn cached_quickly(
+        cache: &Arc<Cache>,
+        bytes: usize,
+        stream: &Stream,
+    ) -> Option<Self> {
+        cache.take_quickly(bytes, stream).map(|block| Self::lent(block, cache))
+    }
+
+    /// A block of the cache.
+    #[inline]
+    fn lent(block: Block, cache: &Arc<Cache>) -> Self {
+        let facts = Facts::new(cache.residence(), cache.device(), Origin::Cache, false);
+        // SAFETY: a reference more that isn't counted, and that nothing drops: the block's lane keeps the cache until the block
+        // is back.
+        let lent: Arc<Cache> = unsafe { ptr::read(cache) };
+        let back = Back::Resource(ManuallyDrop::new(lent));
+        Self { block, back, facts: Facts { is_lent: true, ..facts } }
+    }
+
+    /// Whether neither the resource nor the home stream is counted.
+    #[inline]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.facts.is_lent
+    }
+
+    /// Gives memory that is lent back to its cache, if that is done quickly: without a call and without a lock. The memory isn't
+    /// used afterwards; there is nothing to drop of it.
+    #[inline]
+    pub(crate) fn give_back_quickly(&self, home: &Stream) -> bool {
+        let Back::Resource(resource) = &self.back else { return false };
+        if !self.facts.is_lent {
+            return false;
+        }
+        #[expect(clippy::cast_ptr_alignment, reason = "it is a cache's, which is aligned")]
+        let cache = Arc::as_ptr(resource).cast::<Cache>();
+        // SAFETY: what is lent is a cache's, by `lent`, which the block's lane keeps.
+        unsafe { &*cache }.put(self.block, home)
+    }
+
+    /// Counts the resource from here on, of memory that is lent. The home is the holder's to count.
+    #[cold]
+    pub(crate) fn hold(&mut self) {
+        if let Back::Resource(resource) = &self.back
+            && self.facts.is_lent
+        {
+            let _: ManuallyDrop<Arc<dyn MemoryResource>> = ManuallyDrop::clone(resource);
+            self.facts.is_lent = false;
         }
     }
 
@@ -125,7 +205,13 @@ impl Allocation {
     pub(crate) const EMPTY: Self = Self {
         block: Block::EMPTY,
         back: Back::NOBODY,
-        facts: Facts { residence: Residence::Device, device: 0, origin: Origin::Raw, waits: false },
+        facts: Facts {
+            residence: Residence::Device,
+            device: 0,
+            origin: Origin::Raw,
+            waits: false,
+            is_lent: false,
+        },
     };
 
     pub(crate) fn facts(&self) -> Facts {
@@ -359,7 +445,7 @@ fn warn_of_outcome(memory: &Allocation, home: &Stream, outcome: Outcome) {
 
 /// One warning for a resource's error, and one for each driver call that it says failed on the way out.
 #[cold]
-fn warn_of_error(driver: &Driver, object: Object, error: &Error) {
+pub(crate) fn warn_of_error(driver: &Driver, object: Object, error: &Error) {
     let first = failure_of(error);
     let is_leaked = error.notes().iter().any(|note| matches!(note, Note::Leaked { .. }));
     let fate = |otherwise| if is_leaked { Fate::Leaked } else { otherwise };

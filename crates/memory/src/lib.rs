@@ -19,6 +19,7 @@
 
 mod allocation;
 mod buffer;
+mod caching;
 mod host;
 #[cfg(target_os = "linux")]
 mod ipc;
@@ -42,6 +43,9 @@ pub use buffer::{
     discard_and_prefetch_batch, discard_batch, prefetch_batch,
 };
 pub use bytemuck;
+pub use caching::{
+    CachingOptions, CachingResource, CachingStatistics, CachingWay, StreamStatistics,
+};
 pub use cuhold_handles as handles;
 pub use host::{HostBuffer, HostSource, HostTarget};
 #[cfg(target_os = "linux")]

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "defines what a source of memory promises")]
 
-use crate::{pool::Pool, resource::Residence};
+use crate::{caching::Cache, pool::Pool, resource::Residence};
 use cuhold_handles::{ObjectKind, Result, Stream};
 use std::{fmt, sync::Arc};
 
@@ -132,6 +132,8 @@ pub(crate) enum Source<'a> {
     Current,
     /// This pool.
     Pool(&'a Pool),
+    /// This cache.
+    Cache(&'a Arc<Cache>),
     /// A resource of any kind.
     Resource(Arc<dyn MemoryResource>),
 }
@@ -141,6 +143,7 @@ impl fmt::Debug for SourceRef<'_> {
         match &self.0 {
             Source::Current => f.write_str("current pool"),
             Source::Pool(pool) => fmt::Debug::fmt(pool, f),
+            Source::Cache(cache) => write!(f, "cache of {:?}", cache.pool()),
             Source::Resource(resource) => write!(f, "resource of {}", resource.memory_kind()),
         }
     }

@@ -77,6 +77,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "somebody else's memory is let go of once the work on it is done",
         memory("foreign::an_owner_is_let_go_of_once_the_home_stream_s_work_is_done"),
     ),
+    // The caching resource.
+    mutant(
+        "left-stream",
+        "what is cached for a stream goes back when nobody else has the stream any more",
+        memory("caching::basic::a_stream_that_is_left_gives_back_what_was_cached_for_it"),
+    ),
+    mutant(
+        "cache-order",
+        "a stream that gets another one's memory waits for its work",
+        memory("caching::basic::memory_of_one_stream_serves_another_behind_its_work"),
+    ),
+    mutant(
+        "cache-refused",
+        "memory whose free a capture refuses stays cached",
+        memory("caching::capture::a_give_back_that_a_capture_refuses_loses_nothing"),
+    ),
     // Pools, their peers, and graph memory.
     mutant(
         "pool-undo",

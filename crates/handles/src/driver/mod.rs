@@ -18,7 +18,7 @@ use crate::{
     reclaim::Reclaim,
     report::{CudaWarning, Reports},
     resource::Closed,
-    stream::Waiting,
+    stream::{Waiting, Watches},
 };
 use crossbeam::utils::CachePadded;
 use cuhold_driver_sys::{
@@ -64,6 +64,7 @@ pub(crate) struct Shared {
     reclaim: Reclaim,
     primaries: Primaries,
     waiting: Waiting,
+    watches: Watches,
     /// Away from the pointer that every call reads: creating threads write it.
     ids: CachePadded<AtomicU64>,
     devices: Devices,
@@ -96,6 +97,7 @@ impl Driver {
                 reclaim: Reclaim::new(weak.clone()),
                 primaries: Primaries::default(),
                 waiting: Waiting::default(),
+                watches: Watches::default(),
                 ids: CachePadded::new(AtomicU64::new(1)),
                 devices: Devices::default(),
                 extras: extra::DriverExtras::default(),
@@ -176,6 +178,14 @@ impl Driver {
 
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.0.waiting
+    }
+
+    pub(crate) fn watches(&self) -> &Watches {
+        &self.0.watches
+    }
+
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.0)
     }
 
     pub(crate) fn upgrade(weak: &Weak<Shared>) -> Option<Self> {

@@ -28,7 +28,7 @@ use crate::{
     report::{CudaWarning, Fate},
     scope::{self, Outcome},
     status::{AnyCall, Status},
-    stream::{Stream, StreamRef},
+    stream::{InsideStream, Stream, StreamRef},
 };
 use cuhold_driver_sys::{
     CUresult, Call, ContextUse, Failure,
@@ -67,7 +67,7 @@ const MANY: usize = 64;
 /// How the stream's work is to be waited for.
 enum How {
     /// An event is recorded when the memory ends.
-    Kept(Stream),
+    Kept(InsideStream),
     /// An event was recorded behind it.
     Marked(Mark<'static>),
     /// The same event, which others ask about, too.
@@ -159,11 +159,11 @@ impl Users {
         match users.iter_mut().find(|user| user.key == key) {
             // What was marked before comes before what is queued by now.
             Some(User { how: how @ (How::Marked(_) | How::Shared(_)), .. }) => {
-                former = Some(mem::replace(how, How::Kept(stream.clone())));
+                former = Some(mem::replace(how, How::Kept(InsideStream::new(stream))));
             }
             Some(_) => {}
             None => {
-                users.push(User { key, how: How::Kept(stream.clone()) });
+                users.push(User { key, how: How::Kept(InsideStream::new(stream)) });
                 is_many = users.len() >= MANY && users.len().is_power_of_two();
             }
         }
@@ -440,7 +440,7 @@ impl User {
     fn again(&mut self) -> Self {
         let shared = self.how.share();
         let how = match &self.how {
-            How::Kept(stream) => How::Kept(stream.clone()),
+            How::Kept(stream) => How::Kept(InsideStream::new(stream)),
             How::Whole(context) => How::Whole(context.clone()),
             How::Marked(_) | How::Shared(_) | How::Unknown => {
                 shared.map_or(How::Unknown, How::Shared)

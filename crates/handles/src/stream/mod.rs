@@ -9,9 +9,12 @@
 #![expect(unsafe_code, reason = "calls the driver's stream functions")]
 
 mod host_fn;
+mod inside;
 mod token;
 
 pub(crate) use host_fn::Waiting;
+pub(crate) use inside::Watches;
+pub use inside::{InsideStream, StreamWatch};
 pub use token::{AsStream, PerThreadStream, StreamRef};
 
 use crate::{
@@ -20,13 +23,15 @@ use crate::{
     error::{Error, Refused, Result},
     event::{Event, EventOptions},
     object::{Object, ObjectKind},
-    resource::{Closed, Handle, Owner, Resource},
+    resource::{Block, Closed, Handle, Owner, Resource},
 };
 use cuhold_driver_sys::{Call, Calls, Failure, ffi::*, mutant};
 use std::{fmt, sync::atomic::Ordering};
 
-/// The resource behind [`Stream`].
+/// The resource behind [`Stream`]. Its blocks are read by every thread that uses the stream, wherever others clone its
+/// handle meanwhile: they lie on a cache line apart from the count.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct StreamRes;
 
 // SAFETY: *ends*: `cuStreamDestroy`. *Dependencies*: a stream refers to its context.
@@ -42,6 +47,10 @@ unsafe impl Resource for StreamRes {
     fn context(deps: &Context) -> CUcontext {
         deps.as_raw()
     }
+    #[inline]
+    fn going(handle: &Handle<Self>) {
+        inside::going(handle);
+    }
     unsafe fn destroy(calls: Calls<'_>, raw: CUstream, _: &Context) -> Result<(), Failure> {
         // SAFETY: *handles*: live, by the caller's promise.
         unsafe { calls.cuStreamDestroy_v2(raw) }
@@ -52,6 +61,8 @@ unsafe impl Resource for StreamRes {
 const EXPOSED: u32 = 1;
 /// Bit of the state word: a builder of graphs captures the stream.
 const CAPTURED: u32 = 2;
+/// Above the bits of the state word: how many handles the library keeps for itself. See [`InsideStream`].
+const INSIDE_ONE: u32 = 1 << 8;
 
 /// How a stream is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -290,6 +301,14 @@ impl Stream {
         self.0.id()
     }
 
+    /// Where the stream's block lies: what tells it from all other streams as long as a handle of it is alive.
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub fn address(&self) -> usize {
+        self.0.address()
+    }
+
     /// Whether this library made the stream, nobody else was given it, and no other handle of it is left.
     pub(crate) fn is_ours_alone(&self) -> bool {
         self.0.is_unique() && !self.is_exposed() && !self.is_borrowed()
@@ -453,4 +472,6 @@ const _: () = {
     shared::<Stream>();
     assert!(size_of::<Stream>() == 8 && size_of::<Option<Stream>>() == 8);
     assert!(size_of::<Result<Stream>>() == 16);
+    // With the count, which takes the line before.
+    assert!(size_of::<Block<StreamRes>>() == 64 && align_of::<Block<StreamRes>>() == 64);
 };

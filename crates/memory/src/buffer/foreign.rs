@@ -97,12 +97,8 @@ impl<T: Pod> Buffer<T> {
         check_home(stream)?;
         check_aligned::<T>(ptr, bytes)?;
         let known = known(stream, ptr, bytes)?;
-        let facts = Facts {
-            residence: known.residence,
-            device: known.device,
-            origin: Origin::Borrowed,
-            waits: owner.is_some() && bytes > 0 && !mutant::is_out("owner-wait"),
-        };
+        let waits = owner.is_some() && bytes > 0 && !mutant::is_out("owner-wait");
+        let facts = Facts::new(known.residence, known.device, Origin::Borrowed, waits);
         check_reached(facts, ptr, stream)?;
         let lent = Arc::new(Lent { residence: known.residence, _owner: owner });
         let block = Block { ptr, bytes, tag: 0 };
@@ -149,12 +145,8 @@ impl<T: Pod> Buffer<T> {
                 block.bytes
             )));
         }
-        let facts = Facts {
-            residence: resource.residence(),
-            device: stream.context().device(),
-            origin: Origin::Resource,
-            waits: false,
-        };
+        let device = stream.context().device();
+        let facts = Facts::new(resource.residence(), device, Origin::Resource, false);
         let memory = Allocation::of(block, Arc::clone(resource), facts);
         Ok(Self::of(memory, len, stream.clone()))
     }

@@ -79,6 +79,7 @@ impl<T: Pod> Buffer<T> {
             refuse_captured(stream)?;
             order_after(&self.home, stream)?;
         }
+        self.hold();
         self.memory.keep_home(stream);
         let former = mem::replace(&mut self.home, ManuallyDrop::new(stream.clone()));
         drop(ManuallyDrop::into_inner(former));

@@ -139,9 +139,14 @@ impl<T: Pod> Buffer<T> {
     #[inline]
     fn make(source: Source<'_>, stream: &Stream, len: usize) -> Result<Self> {
         let bytes = layout::bytes_of::<T>(len)?;
+        if let Source::Cache(cache) = source
+            && let Some(memory) = Allocation::cached_quickly(cache, bytes, stream)
+        {
+            return Ok(Self::on(memory, len, stream));
+        }
         check_home(stream)?;
         let memory = Allocation::new(source, bytes, stream)?;
-        Ok(Self::of(memory, len, stream.clone()))
+        Ok(Self::on(memory, len, stream))
     }
 
     fn filled_with_zeroes(mut self) -> Result<Self> {

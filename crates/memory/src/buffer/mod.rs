@@ -84,7 +84,8 @@ pub struct Buffer<T: Pod = u8> {
     /// Invariant: given back by this value alone, once.
     memory: Allocation,
     len: usize,
-    /// Invariant: there until the buffer is taken apart; keeps its stream alive, or is a default stream.
+    /// Invariant: there until the buffer is taken apart; keeps its stream alive, or is a default stream, or isn't counted, if
+    /// the memory is lent: then the cache keeps the stream.
     home: ManuallyDrop<Stream>,
     /// Invariant: null, or an `Arc::into_raw` whose reference this value holds.
     shared: AtomicPtr<Shared>,
@@ -128,11 +129,32 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
-    /// Takes the buffer apart.
+    /// On a home that is counted, unless the memory is lent.
+    #[inline]
+    fn on(memory: Allocation, len: usize, home: &Stream) -> Self {
+        if !memory.is_lent() {
+            return Self::of(memory, len, home.clone());
+        }
+        // SAFETY: a handle more that isn't counted, and that nothing drops but `hold` counts it before: the lane of the memory,
+        // which is this stream's, keeps it until the memory is given back.
+        let lent = unsafe { std::ptr::read(home) };
+        Self::of(memory, len, lent)
+    }
+
+    /// Counts the home and the resource of memory that is lent.
+    fn hold(&mut self) {
+        if self.memory.is_lent() {
+            let _: ManuallyDrop<Stream> = ManuallyDrop::clone(&self.home);
+            self.memory.hold();
+        }
+    }
+
+    /// Takes the buffer apart; what was lent is counted from here on.
     ///
     /// # Safety
     /// The value is not used afterwards, nor dropped but by the `Drop` that calls this.
     unsafe fn take(&mut self) -> Parts {
+        self.hold();
         let shared = self.take_shared();
         let memory = mem::replace(&mut self.memory, Allocation::EMPTY);
         // SAFETY: taken once, by the caller's promise.
@@ -277,8 +299,18 @@ fn check_aligned<T>(ptr: u64, bytes: usize) -> Result<()> {
 }
 
 impl<T: Pod> Drop for Buffer<T> {
+    #[inline]
     fn drop(&mut self) {
-        // SAFETY: this is the drop.
+        if self.shared.get_mut().is_null() && self.memory.give_back_quickly(&self.home) {
+            return;
+        }
+        self.end();
+    }
+}
+
+impl<T: Pod> Buffer<T> {
+    fn end(&mut self) {
+        // SAFETY: called by the drop alone.
         let Parts { memory, home, shared } = unsafe { self.take() };
         match shared {
             None => allocation::end(memory, home),

@@ -244,12 +244,12 @@ impl ImportedPool {
         let ptr = imported.mapping().ptr.saturating_add(descriptor.offset);
         let bytes = usize::try_from(descriptor.bytes).unwrap_or(usize::MAX);
         let block = Block { ptr, bytes, tag: 0 };
-        let facts = Facts {
-            residence: imported.residence(),
-            device: self.device().context().device(),
-            origin: Origin::Resource,
-            waits: false,
-        };
+        let facts = Facts::new(
+            imported.residence(),
+            self.device().context().device(),
+            Origin::Resource,
+            false,
+        );
         Ok(Buffer::of(Allocation::of(block, imported, facts), len, stream.clone()))
     }
 

@@ -6,6 +6,8 @@ mod batch;
 #[cfg(test)]
 mod buffer;
 #[cfg(test)]
+mod caching;
+#[cfg(test)]
 mod copy;
 #[cfg(test)]
 mod counts;

@@ -40,6 +40,12 @@ pub(crate) fn begin(stream: &Stream, mode: Mode) {
     unsafe { stream.driver().calls().cuStreamBeginCapture_v2(stream.as_raw(), mode) }.unwrap();
 }
 
+/// Captures a stream as a builder of graphs does, without others knowing of the stream.
+pub(crate) fn begin_unseen(stream: &Stream, mode: Mode) {
+    // SAFETY: *handles*: the stream is live.
+    unsafe { stream.driver().calls().cuStreamBeginCapture_v2(stream.raw(), mode) }.unwrap();
+}
+
 /// Whether a capture of the stream goes on, uninvalidated.
 pub(crate) fn is_captured(stream: &Stream) -> bool {
     let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;

@@ -1,6 +1,7 @@
 //! Every public operation of the crate, enrolled for the fault enumeration, in a module for each noun.
 
 mod buffer;
+mod caching;
 mod copies;
 mod grid;
 mod host;
@@ -16,6 +17,7 @@ use cuhold_testkit::Enrolled;
 
 const ENROLLED: &[&[Enrolled]] = &[
     buffer::OPERATIONS,
+    caching::OPERATIONS,
     copies::OPERATIONS,
     grid::OPERATIONS,
     host::OPERATIONS,

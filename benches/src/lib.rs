@@ -5,6 +5,14 @@
 //! change of the machine's speed meets all of them alike. Criterion shows each subject's distribution; the lines for
 //! `cargo xtask bench-report` hold minimum, median and maximum of the rounds.
 
+mod ring;
+mod threads;
+mod trace;
+
+pub use ring::Ring;
+pub use threads::{Crowd, Plan, Worker};
+pub use trace::{Step, Trace};
+
 use criterion::{BenchmarkId, Criterion, SamplingMode};
 use std::{
     env,
@@ -99,7 +107,9 @@ fn in_turn(subjects: &mut [Subject<'_>], index: usize, iterations: u64, at_most:
 
 /// Writes the lines for the report, if a file is named.
 fn lines(bench: &str, at_most: u64, subjects: &mut [Subject<'_>]) {
-    let Some(file) = env::var_os(LINES) else { return };
+    if env::var_os(LINES).is_none() {
+        return;
+    }
     // The same for all, so that what a block costs by itself is spread alike.
     let iterations =
         subjects.iter_mut().map(|subject| calibrate(subject, at_most)).max().unwrap_or(1);
@@ -109,23 +119,25 @@ fn lines(bench: &str, at_most: u64, subjects: &mut [Subject<'_>]) {
             times.push(nanoseconds(subject.block(iterations), iterations));
         }
     }
-    let Ok(mut out) = OpenOptions::new().create(true).append(true).open(&file) else { return };
     for (subject, mut times) in subjects.iter().zip(times) {
         times.sort_by(f64::total_cmp);
         let median = times.get(times.len() / 2).copied();
-        let line = serde_json::json!({
+        write_line(&serde_json::json!({
             "bench": bench,
             "subject": subject.name,
             "min_ns": times.first().copied(),
             "median_ns": median,
             "max_ns": times.last().copied(),
             "samples": ROUNDS,
-        });
-        // A line that can't be written leaves a report without it, which shows.
-        if writeln!(out, "{line}").is_err() {
-            return;
-        }
+        }));
     }
+}
+
+/// Writes a line for the report, if a file is named. One that can't be written leaves a report without it, which shows.
+fn write_line(line: &serde_json::Value) {
+    let Some(file) = env::var_os(LINES) else { return };
+    let Ok(mut out) = OpenOptions::new().create(true).append(true).open(&file) else { return };
+    drop(writeln!(out, "{line}"));
 }
 
 /// How many iterations take about one block.

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "the baseline is the raw driver")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that can't run ends")]
 
+mod bed;
 mod copies;
 mod events;
 mod graphs;
@@ -17,36 +18,9 @@ mod raw;
 mod staging;
 mod streams;
 
+use bed::Bed;
 use criterion::{Criterion, criterion_group, criterion_main};
-use cuhold::{Device, Driver};
-use std::{env, time::Duration};
-
-/// What every bench works with: one driver for cuhold, the same functions raw, and cudarc beside them.
-struct Bed {
-    device: Device,
-    raw: raw::Raw,
-    peer: Option<peer::Peer>,
-}
-
-impl Bed {
-    fn new() -> Self {
-        if env::var("CUHOLD_DRIVER").is_ok_and(|driver| driver == "real") {
-            let driver = Driver::load().unwrap();
-            let device = Device::with_driver(&driver, 0).unwrap();
-            device.set_current().unwrap();
-            Self { device, raw: raw::Raw::load(), peer: Some(peer::Peer::new()) }
-        } else {
-            let sim = cuhold::sim::Sim::new();
-            for kernel in ["nop", "nop3"] {
-                sim.register_kernel(kernel, |_| Ok(()));
-            }
-            let driver = Driver::from_api(sim.clone());
-            let device = Device::with_driver(&driver, 0).unwrap();
-            device.set_current().unwrap();
-            Self { device, raw: raw::Raw::simulated(sim), peer: None }
-        }
-    }
-}
+use std::time::Duration;
 
 fn all(criterion: &mut Criterion) {
     let bed = Bed::new();

@@ -2,9 +2,11 @@
 //!
 //! A line is a JSON object. The first of a run tells about the machine: `machine`, `driver`, `date`. Each other one is a
 //! measurement: `bench` (what was done), `subject` (by whom: `raw`, `cuhold`, `cudarc`, …), `min_ns`, `median_ns`,
-//! `max_ns`, and `samples`. Subjects of one bench are measured in turn within one run, so that they may be compared.
+//! `max_ns`, and `samples`. Subjects of one bench are measured in turn within one run, so that they may be compared. One of
+//! several `threads` has tables and a plot apart.
 
 mod plot;
+mod threads;
 
 use crate::{Result, date, workspace};
 use serde::Deserialize;
@@ -35,6 +37,8 @@ const BASELINE: &str = "raw";
 struct Measurement {
     bench: String,
     subject: String,
+    #[serde(default)]
+    threads: Option<u32>,
     min_ns: f64,
     median_ns: f64,
     max_ns: f64,
@@ -70,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         text.push_str(&fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?);
         text.push('\n');
     }
-    let (machine, benches) = read(&text)?;
+    let Lines { machine, benches, on_threads } = read(&text)?;
     let mut machine =
         machine.unwrap_or_else(|| Machine { date: date::today(), ..Machine::default() });
     if let Some(name) = &options.machine {
@@ -81,8 +85,20 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let name = format!("{}-{}", machine.date, file_name(&machine.machine));
     let out = workspace::root().join(&options.out);
-    write(&out, &format!("{name}.svg"), &plot::svg(&benches))?;
-    write(&out, &format!("{name}.md"), &page(&machine, &benches, &format!("{name}.svg")))
+    let mut page = heading(&machine);
+    if !benches.is_empty() {
+        let picture = format!("{name}.svg");
+        write(&out, &picture, &plot::svg(&benches))?;
+        page.extend(table(&benches, &picture));
+    }
+    if !on_threads.is_empty() {
+        let picture = format!("{name}-threads.svg");
+        write(&out, &picture, &threads::svg(&on_threads))?;
+        page.extend(threads::tables(&on_threads));
+        page.extend([String::new(), format!("![throughput over threads, medians]({picture})")]);
+    }
+    page.push(String::new());
+    write(&out, &format!("{name}.md"), &page.join("\n"))
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
@@ -93,15 +109,51 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A later line about the machine replaces an earlier one, a later measurement of the same thing as well.
-fn read(text: &str) -> Result<(Option<Machine>, Vec<Bench>)> {
-    let mut machine = None;
-    let mut benches: Vec<Bench> = Vec::new();
+/// What the lines say.
+#[derive(Debug, Default)]
+struct Lines {
+    machine: Option<Machine>,
+    benches: Vec<Bench>,
+    /// Those of several threads.
+    on_threads: Vec<threads::Bench>,
+}
+
+impl Lines {
+    /// A later measurement of the same thing replaces an earlier one.
+    fn add(&mut self, measurement: Measurement) {
+        let named = |name: &String| *name == measurement.bench;
+        let Some(number) = measurement.threads else {
+            if !self.benches.iter().any(|bench| named(&bench.name)) {
+                let name = measurement.bench.clone();
+                self.benches.push(Bench { name, measurements: Vec::new() });
+            }
+            if let Some(bench) = self.benches.iter_mut().find(|bench| named(&bench.name)) {
+                bench.measurements.retain(|other| other.subject != measurement.subject);
+                bench.measurements.push(measurement);
+            }
+            return;
+        };
+        if !self.on_threads.iter().any(|bench| named(&bench.name)) {
+            let name = measurement.bench.clone();
+            self.on_threads.push(threads::Bench { name, measurements: Vec::new() });
+        }
+        if let Some(bench) = self.on_threads.iter_mut().find(|bench| named(&bench.name)) {
+            let same =
+                |(n, m): &(u32, Measurement)| *n == number && m.subject == measurement.subject;
+            bench.measurements.retain(|other| !same(other));
+            bench.measurements.push((number, measurement));
+        }
+    }
+}
+
+/// A later line about the machine replaces an earlier one.
+fn read(text: &str) -> Result<Lines> {
+    let mut lines = Lines::default();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let measurement =
             match serde_json::from_str(line).map_err(|e| format!("line {number}: {e}"))? {
                 Line::Machine(found) => {
-                    machine = Some(found);
+                    lines.machine = Some(found);
                     continue;
                 }
                 Line::Measurement(measurement) => measurement,
@@ -110,17 +162,13 @@ fn read(text: &str) -> Result<(Option<Machine>, Vec<Bench>)> {
         if !(min_ns >= 0.0 && min_ns <= median_ns && median_ns <= max_ns) {
             return Err(format!("line {number}: not 0 <= min <= median <= max"));
         }
-        let at =
-            benches.iter().position(|bench| bench.name == measurement.bench).unwrap_or_else(|| {
-                benches.push(Bench { name: measurement.bench.clone(), measurements: Vec::new() });
-                benches.len() - 1
-            });
-        if let Some(bench) = benches.get_mut(at) {
-            bench.measurements.retain(|other| other.subject != measurement.subject);
-            bench.measurements.push(measurement);
+        if measurement.threads == Some(0) {
+            return Err(format!("line {number}: on no threads"));
         }
+        lines.add(measurement);
     }
-    if benches.is_empty() { Err("no measurements".to_owned()) } else { Ok((machine, benches)) }
+    let is_empty = lines.benches.is_empty() && lines.on_threads.is_empty();
+    if is_empty { Err("no measurements".to_owned()) } else { Ok(lines) }
 }
 
 /// Letters and digits in lower case, everything else a dash.
@@ -129,16 +177,21 @@ fn file_name(text: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
 }
 
-fn page(machine: &Machine, benches: &[Bench], plot: &str) -> String {
-    let mut lines = vec![
+fn heading(machine: &Machine) -> Vec<String> {
+    vec![
         format!("# Benchmarks, {}, {}", machine.machine, machine.date),
         String::new(),
         format!("Machine: {}. Driver: {}.", machine.machine, or_unknown(&machine.driver)),
+        "Subjects of one bench were measured in turn within one run.".to_owned(),
+    ]
+}
+
+fn table(benches: &[Bench], plot: &str) -> Vec<String> {
+    let mut lines = vec![
         format!(
             "Times are nanoseconds per operation; *over {BASELINE}* and *ratio* (of medians) compare with the raw \
              driver call through a function pointer."
         ),
-        "Subjects of one bench were measured in turn within one run.".to_owned(),
         String::new(),
         format!(
             "| bench | subject | min | median | max | min over {BASELINE} | median over {BASELINE} | ratio | samples |"
@@ -152,9 +205,8 @@ fn page(machine: &Machine, benches: &[Bench], plot: &str) -> String {
     lines.extend([
         String::new(),
         format!("![medians, with lines from minimum to maximum, cut at the scale's end]({plot})"),
-        String::new(),
     ]);
-    lines.join("\n")
+    lines
 }
 
 fn row(m: &Measurement, raw: Option<&Measurement>) -> String {
@@ -200,24 +252,36 @@ mod tests {
 
     #[test]
     fn lines_become_benches_in_their_order() {
-        let (machine, benches) = read(LINES).unwrap();
-        assert_eq!(machine.unwrap().machine, "NVIDIA H200");
+        let lines = read(LINES).unwrap();
+        assert_eq!(lines.machine.unwrap().machine, "NVIDIA H200");
         let names: Vec<_> =
-            benches.iter().map(|b| (b.name.as_str(), b.measurements.len())).collect();
+            lines.benches.iter().map(|b| (b.name.as_str(), b.measurements.len())).collect();
         assert_eq!(names, [("launch", 2), ("record", 1)]);
+        assert!(lines.on_threads.is_empty());
+    }
+
+    #[test]
+    fn what_was_measured_on_threads_stands_apart_and_a_later_line_replaces_an_earlier_one() {
+        let line = r#"{"bench":"launch","subject":"raw","threads":4,"min_ns":1,"median_ns":2,"max_ns":3,"samples":20}"#;
+        let later = line.replace("\"median_ns\":2", "\"median_ns\":2.5");
+        let lines = read(&[LINES, line, &later].join("\n")).unwrap();
+        assert_eq!(lines.benches.len(), 2);
+        let [bench] = &lines.on_threads[..] else { panic!("one bench") };
+        let [(4, m)] = &bench.measurements[..] else { panic!("one measurement: {bench:?}") };
+        assert_eq!(m.median_ns.to_string(), "2.5");
+        assert!(read(&line.replace(":4", ":0")).unwrap_err().starts_with("line 1"));
     }
 
     #[test]
     fn the_table_has_the_difference_to_raw_where_there_is_a_raw_one() {
-        let (machine, benches) = read(LINES).unwrap();
-        let page = page(&machine.unwrap(), &benches, "x.svg");
+        let table = table(&read(LINES).unwrap().benches, "x.svg").join("\n");
         assert!(
-            page.contains(
+            table.contains(
                 "| launch | cuhold | 1905.0 | 2006.0 | 2400.0 | +5.0 | +5.5 | 1.003 | 20 |"
             ),
-            "{page}"
+            "{table}"
         );
-        assert!(page.contains("| record | cuhold | 1.0 | 2.0 | 3.0 |  | |  | 20 |"), "{page}");
+        assert!(table.contains("| record | cuhold | 1.0 | 2.0 | 3.0 |  | |  | 20 |"), "{table}");
     }
 
     #[test]

@@ -30,8 +30,7 @@ pub(super) fn svg(benches: &[Bench]) -> String {
             bench.measurements.iter().map(|m| m.median_ns).fold(SHORTEST_NS, f64::max) * ROOM;
         let scale = (WIDTH - LEFT - RIGHT) / longest;
         for m in &bench.measurements {
-            let at = subjects.iter().position(|subject| *subject == m.subject).unwrap_or(0);
-            let colour = COLOURS.iter().cycle().nth(at).unwrap_or(&"#8a8a8a");
+            let colour = colour(&subjects, &m.subject);
             let middle = y + BAR / 2.0 - 1.0;
             let (min, median, max) =
                 (m.min_ns * scale, m.median_ns * scale, m.max_ns.min(longest) * scale);
@@ -51,11 +50,22 @@ pub(super) fn svg(benches: &[Bench]) -> String {
         }
         y += GAP - BAR;
     }
+    picture(WIDTH, y, &body)
+}
+
+/// A picture of this size, with these pieces.
+pub(super) fn picture(width: f64, height: f64, body: &[String]) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{y:.0}\" font-family=\"sans-serif\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height:.0}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{}\n</svg>\n",
         body.join("\n")
     )
+}
+
+/// The colour of one of several subjects.
+pub(super) fn colour(subjects: &[&str], subject: &str) -> &'static str {
+    let at = subjects.iter().position(|other| *other == subject).unwrap_or(0);
+    COLOURS.iter().cycle().nth(at).unwrap_or(&"#8a8a8a")
 }
 
 /// Every subject once, in the order of their first appearance, so that each keeps its colour.
@@ -69,8 +79,18 @@ fn subjects(benches: &[Bench]) -> Vec<&str> {
     subjects
 }
 
-fn text(x: f64, y: f64, anchor: &str, weight: &str, text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+/// Text in the colour of what it names.
+pub(super) fn coloured(x: f64, y: f64, colour: &str, text: &str) -> String {
+    let text = escaped(text);
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"{colour}\">{text}</text>")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+pub(super) fn text(x: f64, y: f64, anchor: &str, weight: &str, text: &str) -> String {
+    let text = escaped(text);
     format!(
         "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-weight=\"{weight}\">{text}</text>"
     )
@@ -84,6 +104,7 @@ mod tests {
         let measurements = medians.iter().map(|(subject, median_ns)| Measurement {
             bench: name.to_owned(),
             subject: (*subject).to_owned(),
+            threads: None,
             min_ns: *median_ns,
             median_ns: *median_ns,
             max_ns: *median_ns,

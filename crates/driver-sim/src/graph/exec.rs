@@ -150,6 +150,22 @@ fn memory_of(body: &Body) -> (Vec<u64>, Vec<u64>) {
     (made, freed)
 }
 
+/// The flag to upload is for the function with a stream for it (documented); how it is refused is a choice.
+pub(crate) fn instantiate_with_flags(
+    turn: &mut Turn<'_>,
+    out: Out<CUgraphExec>,
+    graph: CUgraph,
+    flags: c_ulonglong,
+) -> Answer {
+    let out = out.required()?;
+    if flags & UPLOAD != 0 {
+        return Err(CUresult::INVALID_VALUE);
+    }
+    let made = turn.instantiate(graph, flags).map_err(|unfit| unfit.status);
+    out.write(CUgraphExec::from_addr(made?.raw()));
+    Ok(())
+}
+
 pub(crate) fn instantiate_with_params(
     turn: &mut Turn<'_>,
     out: Out<CUgraphExec>,

@@ -42,7 +42,8 @@ pub(crate) use self::{
         dependents_v2, edges, edges_v2, remove_dependencies, remove_dependencies_v2,
     },
     exec::{
-        GraphExec, exec_destroy, exec_flags, exec_id, instantiate, instantiate_with_params, upload,
+        GraphExec, exec_destroy, exec_flags, exec_id, instantiate, instantiate_with_flags,
+        instantiate_with_params, upload,
     },
     launch::{Branch, launch},
     memory::{

@@ -108,6 +108,7 @@ macro_rules! with_graphs {
     // Executable graphs
     graph::instantiate = cuGraphInstantiate_v2(out: *mut CUgraphExec, graph: CUgraph, error_node: *mut CUgraphNode,
         log: *mut c_char, room: usize);
+    graph::instantiate_with_flags = cuGraphInstantiateWithFlags(out: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
     graph::instantiate_with_params = cuGraphInstantiateWithParams(out: *mut CUgraphExec, graph: CUgraph,
         params: *mut CUDA_GRAPH_INSTANTIATE_PARAMS);
     graph::exec_destroy = cuGraphExecDestroy(exec: CUgraphExec);

@@ -46,10 +46,30 @@ pub(crate) fn make_unsafe_call(sim: &Sim, unsafe_one: Call) -> Option<Asked<()>>
         Call::cuGraphInstantiate_v2 => {
             call!(sim, cuGraphInstantiate_v2(&raw mut made, graph, none, log, 0))
         }
+        Call::cuGraphInstantiateWithFlags => {
+            call!(sim, cuGraphInstantiateWithFlags(&raw mut made, graph, 0))
+        }
         Call::cuGraphInstantiateWithParams => instantiate(sim, graph).map(|_exec| ()),
         Call::cuGraphExecDestroy => call!(sim, cuGraphExecDestroy(exec)),
         _ => return None,
     })
+}
+
+#[test]
+fn an_executable_is_made_with_flags_but_not_with_the_one_that_needs_a_stream() {
+    let (sim, _) = sim_with_context();
+    let s = stream(&sim, NON_BLOCKING);
+    let ran = Runs::default();
+    let graph = captured(&sim, s, || ran.queue(&sim, s).unwrap());
+    let (auto_free, upload) = (1, 2);
+    let refused: Asked<CUgraphExec> = get!(sim, cuGraphInstantiateWithFlags(out, graph, upload));
+    assert_eq!(refused, Err(CUresult::INVALID_VALUE));
+    let exec: CUgraphExec = get!(sim, cuGraphInstantiateWithFlags(out, graph, auto_free)).unwrap();
+    assert_eq!(get!(sim, cuGraphExecGetFlags(exec, out)), Ok(auto_free));
+    call!(sim, cuGraphLaunch(exec, s)).unwrap();
+    call!(sim, cuStreamSynchronize(s)).unwrap();
+    assert_eq!(ran.count(), 1);
+    assert_clean(&sim);
 }
 
 #[test]

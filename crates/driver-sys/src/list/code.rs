@@ -236,6 +236,9 @@ macro_rules! __driver_functions_code {
         // Executable graphs
         cuGraphInstantiate Create Owner Unsafe No { cuGraphInstantiate_v2 11000 (ph_graph_exec: *mut CUgraphExec, h_graph: CUgraph,
             ph_error_node: *mut CUgraphNode, log_buffer: *mut c_char, buffer_size: usize); }
+        // What `cuda.h` calls `cuGraphInstantiate`, since 12.0.
+        cuGraphInstantiateWithFlags Create Owner Unsafe No { cuGraphInstantiateWithFlags 11040 (ph_graph_exec: *mut CUgraphExec, h_graph: CUgraph,
+            flags: c_ulonglong); }
         cuGraphInstantiateWithParams Create Owner Unsafe No { cuGraphInstantiateWithParams 12000 (ph_graph_exec: *mut CUgraphExec, h_graph: CUgraph,
             instantiate_params: *mut CUDA_GRAPH_INSTANTIATE_PARAMS); }
         cuGraphExecDestroy Destroy Ignored Unsafe No { cuGraphExecDestroy 10000 (h_graph_exec: CUgraphExec); }

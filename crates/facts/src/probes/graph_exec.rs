@@ -92,6 +92,28 @@ pub(super) const PROBES: &[Probe] = &[
         ask!(c.cuGraphInstantiate_v2(&raw mut exec, CUgraph::NULL, none, log, 0));
         Ok(())
     }),
+    Probe::works(Call::cuGraphInstantiateWithFlags, "a graph is made executable with flags", |c| {
+        c.current()?;
+        let graph = c.graph()?;
+        step(move |c| {
+            let mut exec = CUgraphExec::NULL;
+            ask!(c.cuGraphInstantiateWithFlags(&raw mut exec, graph, 0));
+            if c.observes() {
+                c.holds("null", exec.is_null());
+            }
+            Ok(())
+        })
+    }),
+    Probe::fails(Call::cuGraphInstantiateWithFlags, "not with flags that there aren't", |c| {
+        c.current()?;
+        let graph = c.graph()?;
+        let (mut exec, upload) = (CUgraphExec::NULL, 2);
+        ask!(c.cuGraphInstantiateWithFlags(&raw mut exec, graph, 1 << 40), "unknown");
+        ask!(c.cuGraphInstantiateWithFlags(&raw mut exec, graph, upload), "upload");
+        ask!(c.cuGraphInstantiateWithFlags(&raw mut exec, CUgraph::NULL, 0), "null");
+        ask!(c.cuGraphInstantiateWithFlags(null_mut(), graph, 0), "nowhere");
+        Ok(())
+    }),
     Probe::works(Call::cuGraphExecDestroy, "an executable graph is destroyed", |c| {
         c.current()?;
         let graph = c.graph()?;

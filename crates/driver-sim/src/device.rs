@@ -10,7 +10,7 @@ use crate::{
     array::element_bytes,
     audit::{CallSite, ViolationKind},
     context::Context,
-    options::DeviceOptions,
+    options::{DeviceOptions, SimOptions},
     world::{Answer, In, Key, Out, State, Turn},
 };
 
@@ -154,14 +154,41 @@ pub(crate) fn attribute(
     if attribute.0 == 0 || attribute.0 >= Attribute::CU_DEVICE_ATTRIBUTE_MAX.0 {
         return Err(CUresult::INVALID_VALUE);
     }
-    value.write(attribute_of(index, device, attribute));
+    let known = attribute_of(index, device, attribute);
+    value.write(known.unwrap_or_else(|| c_int::from(is_simulated(&turn.state.options, attribute))));
     Ok(())
 }
 
-/// What is known of the measured device; 0 for what the simulator doesn't have.
-fn attribute_of(index: usize, device: &Device, attribute: Attribute) -> c_int {
-    let (major, minor) = device.options.compute_capability;
+/// Of a feature: whether the simulator has it. The measured device has all of these.
+fn is_simulated(options: &SimOptions, attribute: Attribute) -> bool {
     match attribute {
+        Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED => options.fabric,
+        Attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY
+        | Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS
+        | Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING
+        | Attribute::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY
+        | Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
+        | Attribute::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH
+        | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
+        | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR => true,
+        _ => false,
+    }
+}
+
+/// A number that is known, of the measured device where it isn't an option.
+fn attribute_of(index: usize, device: &Device, attribute: Attribute) -> Option<c_int> {
+    let (major, minor) = device.options.compute_capability;
+    Some(match attribute {
         Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR => major,
         Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR => minor,
         Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT => device.options.multiprocessors,
@@ -183,18 +210,10 @@ fn attribute_of(index: usize, device: &Device, attribute: Attribute) -> c_int {
         Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR => 2048,
         Attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT => 512,
         Attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT => 3,
-        Attribute::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY
-        | Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS
-        | Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING
-        | Attribute::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED
-        | Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY
-        | Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
-        | Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
-        | Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH
-        | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
-        | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR => 1,
-        _ => 0,
-    }
+        // Pools by files; those of a fabric, which the measured device has too, aren't simulated.
+        Attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES => 1,
+        _ => return None,
+    })
 }
 
 pub(crate) fn pci_bus_id(

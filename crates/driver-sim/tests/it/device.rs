@@ -51,6 +51,26 @@ fn memory_and_attributes_are_those_of_the_options() {
 }
 
 #[test]
+fn a_device_says_that_it_has_what_is_simulated_and_not_what_isn_t() {
+    let ask = |sim: &Sim, attribute| get!(sim, cuDeviceGetAttribute(out, attribute, 0)).unwrap();
+    let mut options = SimOptions::default();
+    options.fabric = false;
+    let (with, without) = (sim(), sim_with(options));
+    for there in [
+        Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+        Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+        Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+        Attribute::CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED,
+        Attribute::CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+    ] {
+        assert_eq!([&with, &without].map(|sim| ask(sim, there)), [1, 1], "{there:?}");
+    }
+    let fabric = Attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED;
+    assert_eq!([&with, &without].map(|sim| ask(sim, fabric)), [1, 0]);
+    assert_eq!(ask(&with, Attribute::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED), 0);
+}
+
+#[test]
 fn uuids_differ() {
     let sim = sim_with(SimOptions::with_devices(2));
     let uuid = |device| -> Asked<CUuuid> { get!(sim, cuDeviceGetUuid_v2(out, device)) };

@@ -17,7 +17,7 @@ use crate::{
     ordered,
     pool::Pool,
     resource::Residence,
-    source::{Block, MemoryResource, Source},
+    source::{Block, MemoryResource, Source, allocate_from},
 };
 use cuhold_handles::{
     CudaWarning, Current, Driver, Error, Fate, Note, Object, ObjectKind, Refused, Result, Stream,
@@ -111,7 +111,7 @@ impl Allocation {
                 if bytes == 0 {
                     Self { block: Block::EMPTY, back: Back::NOBODY, facts }
                 } else {
-                    Self::of(resource.allocate(bytes, stream)?, resource, facts)
+                    Self::of(allocate_from(&*resource, bytes, stream)?, resource, facts)
                 }
             }
         })

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "defines what a source of memory promises")]
 
 use crate::{caching::Cache, pool::Pool, resource::Residence};
-use cuhold_handles::{ObjectKind, Result, Stream};
+use cuhold_handles::{Error, ObjectKind, Result, Stream, foreign};
 use std::{fmt, sync::Arc};
 
 /// A piece of memory, as a [`MemoryResource`] gives it out and takes it back.
@@ -165,5 +165,41 @@ impl<R: MemoryResource> AsSource for Arc<R> {
 impl AsSource for Arc<dyn MemoryResource> {
     fn as_source(&self) -> SourceRef<'_> {
         SourceRef(Source::Resource(Self::clone(self)))
+    }
+}
+
+/// What memory of every resource begins at a multiple of, in bytes.
+const ALIGNMENT: u64 = 256;
+
+/// Has a resource allocate. What it promised and shows not to have kept is an error, not a buffer; what it gave goes back to it.
+pub(crate) fn allocate_from(
+    resource: &dyn MemoryResource,
+    bytes: usize,
+    stream: &Stream,
+) -> Result<Block> {
+    let block = resource.allocate(bytes, stream)?;
+    let end = block.ptr.checked_add(block.bytes as u64);
+    let wrong = match block {
+        Block { ptr: 0, .. } => "no address".to_owned(),
+        Block { ptr, .. } if !ptr.is_multiple_of(ALIGNMENT) => {
+            format!("memory at {ptr:#x}, which isn't aligned to {ALIGNMENT} bytes")
+        }
+        Block { bytes: given, .. } if given < bytes => {
+            format!("{given} bytes, where {bytes} were asked for")
+        }
+        Block { ptr, bytes: given, .. } if end.is_none() => {
+            format!("{given} bytes at {ptr:#x}, which no address space holds")
+        }
+        sound => return Ok(sound),
+    };
+    let error = Error::argument(format!("source: the memory resource gave {wrong}"));
+    if block.ptr == 0 {
+        return Err(error);
+    }
+    // SAFETY: it came from this resource a moment ago, nothing uses it, and it is given back once.
+    match foreign::call(|| unsafe { resource.deallocate(block, stream) }) {
+        Ok(Ok(())) => Err(error),
+        Ok(Err(second)) => Err(error.with_second(&second)),
+        Err(caught) => caught.resume(),
     }
 }

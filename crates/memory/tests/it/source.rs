@@ -5,13 +5,15 @@
 
 use crate::flip::{World, told};
 use cuhold_driver_sys::{CUresult, Call, Failure, Fault};
-use cuhold_handles::{Closed, Error, Fate, ObjectKind, Result, Stream, WarningKind, callback};
+use cuhold_handles::{
+    Closed, Error, ErrorKind, Fate, ObjectKind, Result, Stream, WarningKind, callback,
+};
 use cuhold_memory::{Block, Buffer, MemoryResource, Pool, PoolOptions};
 use cuhold_testkit::run;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -241,4 +243,70 @@ fn a_resource_that_refuses_gives_its_own_error() {
     world.faults().arm(Fault::refused(E).on(Call::cuMemAllocFromPoolAsync));
     assert!(Buffer::<u8>::uninit_in(&own, &stream, 10).unwrap_err().is(E));
     assert_eq!(Arc::strong_count(&own), 1);
+}
+
+/// What becomes of a block.
+type Spoil = fn(Block) -> Block;
+
+/// A pool that spoils what it gives out, and takes back what it has spoilt.
+struct Spoilt {
+    pool: Pool,
+    spoil: Spoil,
+    sound: Mutex<Vec<Block>>,
+}
+
+impl Spoilt {
+    fn push(&self, block: Block) {
+        self.sound.lock().unwrap().push(block);
+    }
+
+    fn pop(&self) -> Block {
+        self.sound.lock().unwrap().pop().unwrap()
+    }
+}
+
+// SAFETY: none of its blocks is kept by whoever looks at them first, which is what is tested.
+unsafe impl MemoryResource for Spoilt {
+    fn allocate(&self, bytes: usize, stream: &Stream) -> Result<Block> {
+        let block = self.pool.allocate(bytes, stream)?;
+        self.push(block);
+        Ok((self.spoil)(block))
+    }
+
+    unsafe fn deallocate(&self, block: Block, stream: &Stream) -> Result<()> {
+        let sound = self.pop();
+        assert_eq!(block, (self.spoil)(sound), "as it was given");
+        // SAFETY: the caller's promise; the block that the pool gave.
+        unsafe { self.pool.deallocate(sound, stream) }
+    }
+}
+
+#[test]
+fn a_block_that_is_not_what_was_asked_for_is_an_error_and_goes_back() {
+    run(|t| {
+        let stream = t.device().new_stream().unwrap();
+        let pool = Pool::new(t.device(), PoolOptions::default()).unwrap();
+        let ways: [(Spoil, &str); 3] = [
+            (|block| Block { ptr: block.ptr + 4, ..block }, "isn't aligned to 256 bytes"),
+            (|block| Block { bytes: block.bytes - 1, ..block }, "399 bytes, where 400"),
+            (|block| Block { bytes: usize::MAX, ..block }, "no address space holds"),
+        ];
+        for (spoil, word) in ways {
+            let spoilt = Arc::new(Spoilt { pool: pool.clone(), spoil, sound: Mutex::default() });
+            let error = Buffer::<f32>::uninit_in(&spoilt, &stream, 100).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Argument, "{error}");
+            assert!(error.to_string().contains(word), "{error}");
+            assert!(spoilt.sound.lock().unwrap().is_empty(), "it has its memory back");
+        }
+        let spoil = |block| Block { ptr: 0, ..block };
+        let nothing = Arc::new(Spoilt { pool: pool.clone(), spoil, sound: Mutex::default() });
+        let error = Buffer::<f32>::uninit_in(&nothing, &stream, 100).unwrap_err();
+        assert!(error.to_string().contains("no address"), "{error}");
+        // Nothing is no memory, so that nothing goes back: it is the resource's own to clear away.
+        let left = nothing.pop();
+        // SAFETY: the pool's, which nothing uses.
+        unsafe { pool.deallocate(left, &stream) }.unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(pool.used_bytes().unwrap(), 0);
+    });
 }

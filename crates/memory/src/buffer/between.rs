@@ -103,7 +103,8 @@ impl<T: Pod> BufferViewMut<'_, T> {
             return Ok(());
         }
         let dst = self.span();
-        home::across(dst.home, src.home, |runs| transfer::copy_across(runs, dst, src))
+        let (to, from) = ((dst.home, dst.memory), (src.home, src.memory));
+        home::across(to, from, |runs| transfer::copy_across(runs, dst, src))
     }
 
     /// The memory of a view that isn't of another driver or length.

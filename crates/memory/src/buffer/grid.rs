@@ -499,7 +499,8 @@ impl<T: Pod> GridViewMut<'_, T> {
         if same_stream(dst.home, src.home) {
             return boxed::copy(dst, src);
         }
-        home::across(dst.home, src.home, |runs| boxed::copy_across(runs, dst, src))
+        let (to, from) = ((dst.home, dst.memory), (src.home, src.memory));
+        home::across(to, from, |runs| boxed::copy_across(runs, dst, src))
     }
 
     /// A box that isn't of another driver or size.

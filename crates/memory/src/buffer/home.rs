@@ -1,13 +1,15 @@
 //! A buffer's home stream: changed, and ordered behind the work of other streams.
 
-use super::Buffer;
+use super::{Buffer, Shareable};
 use crate::{
     allocation::Facts,
-    order::{self, check_home, order_after, refuse_captured, same_stream},
+    order::{self, Wait, check_home, order_after, refuse_captured, same_stream},
     resource::Residence,
 };
 use bytemuck::Pod;
-use cuhold_handles::{Closed, Error, Event, Mark, Refused, Result, Stream, driver_sys::mutant};
+use cuhold_handles::{
+    Closed, Error, Event, Mark, Note, Refused, Result, Stream, driver_sys::mutant,
+};
 use std::mem::{self, ManuallyDrop};
 
 /// The last work that uses a buffer: what an event marks, or all that is queued on a stream by now.
@@ -163,15 +165,31 @@ pub(super) fn check_reached(facts: Facts, ptr: u64, stream: &Stream) -> Result<(
 /// destination, or on that of the source if the former is a default stream, which isn't let at memory of which it isn't
 /// known that its pool is kept.
 pub(super) fn across(
-    dst: &Stream,
-    src: &Stream,
+    (dst, to): (&Stream, Option<Shareable<'_>>),
+    (src, from): (&Stream, Option<Shareable<'_>>),
     copy: impl FnOnce(&Stream) -> Result<()>,
 ) -> Result<()> {
     dst.driver().check_callable()?;
     let on_source = dst.is_token() && !src.is_token();
     let (runs, other) = if on_source { (src, dst) } else { (dst, src) };
-    let across = Across::begin(runs, other)?;
+    let across = Across::begin(runs, other, [to, from])?;
     across.end(copy(runs))
+}
+
+/// A copy that the other stream couldn't be told to wait for, and that couldn't be waited for either: tries once more, with an
+/// event of its own. Where that fails as well, the memory of both ends is never freed.
+#[cold]
+fn order_or_leak(
+    runs: &Stream,
+    other: &Stream,
+    ends: [Option<Shareable<'_>>; 2],
+    error: Error,
+) -> Error {
+    let Err(second) = order_after(runs, other) else { return error };
+    for end in ends.into_iter().flatten() {
+        let _leaked = ManuallyDrop::new(end.keep());
+    }
+    error.with_second(&second).with_note(Note::Text(UNORDERED.into()))
 }
 
 /// A copy on one stream that uses what is another one's: that waits for it, whatever becomes of the copy's own errors.
@@ -179,18 +197,28 @@ struct Across<'a> {
     runs: &'a Stream,
     other: &'a Stream,
     mark: Mark<'a>,
+    /// Where the memory of both ends can be kept from.
+    ends: [Option<Shareable<'a>>; 2],
 }
+
+/// What is said of memory that a copy may use for good.
+const UNORDERED: &str = "the copy could neither be waited for nor put before later work of the other home stream: the \
+                         memory of both ends is leaked, and what is done with it may meet the copy";
 
 impl<'a> Across<'a> {
     /// Lets the stream that runs the copy wait for what is queued on the other one.
     ///
     /// The mark of the way back is taken first: nothing that can fail stands between the copy and its mark but the mark.
-    fn begin(runs: &'a Stream, other: &'a Stream) -> Result<Self> {
+    fn begin(
+        runs: &'a Stream,
+        other: &'a Stream,
+        ends: [Option<Shareable<'a>>; 2],
+    ) -> Result<Self> {
         refuse_captured(runs)?;
         refuse_captured(other)?;
         let mark = Mark::take(runs.context())?;
         order_after(other, runs)?;
-        Ok(Self { runs, other, mark })
+        Ok(Self { runs, other, mark, ends })
     }
 
     /// Lets the other stream wait for what is queued on the one by now. Where that can't be had the one is waited for here:
@@ -215,7 +243,11 @@ impl<'a> Across<'a> {
             Some(third) => first.with_second(&third),
             None => first,
         };
-        let error = order::note_wait(error, wait);
-        Err(self.mark.unneeded(error))
+        let error = self.mark.unneeded(order::note_wait(error, wait));
+        // A driver that is lost does nothing more to any memory.
+        if wait == Wait::Done || self.runs.driver().is_lost() {
+            return Err(error);
+        }
+        Err(order_or_leak(self.runs, self.other, self.ends, error))
     }
 }

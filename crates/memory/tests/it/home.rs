@@ -3,10 +3,10 @@
 #![expect(unsafe_code, reason = "work of another stream is queued by hand")]
 
 use crate::{flip::World, raw};
-use cuhold_driver_sim::{Sim, SimOptions, ViolationKind};
+use cuhold_driver_sim::{ObjectKind, Sim, SimOptions, ViolationKind};
 use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_handles::{
-    Closed, Context, ContextFlags, Device, ErrorKind, EventOptions, Owner, Stream,
+    Closed, Context, ContextFlags, Device, Error, ErrorKind, EventOptions, Owner, Stream,
 };
 use cuhold_memory::{Buffer, Grid, Pool, PoolOptions};
 use cuhold_testkit::{Kit, run, run_with};
@@ -184,6 +184,51 @@ fn what_is_queued_on_the_source_s_home_after_a_copy_across_waits_for_the_copy() 
     for seed in 0..40 {
         assert!(!meets_a_copy_across(seed), "{seed}");
     }
+}
+
+/// Lets `count` marks of a copy fail behind the copy, and the wait that would do in their place; gives what came of it.
+fn across_with(count: u64, world: &World) -> (Buffer<u8>, Buffer<u8>, Error) {
+    let (here, there) = (world.stream(), world.stream());
+    let x = Buffer::<u8>::zeroed(&here, 64).unwrap();
+    let mut y = Buffer::<u8>::zeroed(&there, 64).unwrap();
+    // The first mark is that of the source's home, which the copy waits for.
+    for nth in 2..2 + count {
+        world.faults().arm(Fault::refused(E).on(Call::cuEventRecord).nth(nth));
+    }
+    world.faults().arm(Fault::refused(E).on(Call::cuThreadExchangeStreamCaptureMode).nth(1));
+    let error = y.copy_across(&x).unwrap_err();
+    world.faults().disarm();
+    assert_eq!(error.completed(), Some(1), "{error}");
+    (x, y, error)
+}
+
+#[test]
+fn a_copy_across_that_is_neither_marked_nor_waited_for_is_marked_once_more() {
+    for seed in 0..20 {
+        let mut options = SimOptions::default();
+        options.seed = seed;
+        let world = World::of(Sim::with_options(options));
+        let (mut x, y, _) = across_with(1, &world);
+        x.fill(7).unwrap();
+        drop(x);
+        assert_eq!(y.to_vec().unwrap(), [0; 64]);
+        drop(y);
+        world.sim.run_all();
+        assert_eq!(world.sim.violations(), [], "{seed}");
+    }
+}
+
+/// P7: nobody knows when the GPU is done with either end.
+#[test]
+fn the_memory_of_a_copy_across_that_can_not_be_ordered_at_all_is_never_freed() {
+    let world = World::new();
+    let (x, y, error) = across_with(2, &world);
+    assert!(error.to_string().contains("the memory of both ends is leaked"), "{error}");
+    let live = world.sim.live(ObjectKind::DeviceMemory);
+    drop((x, y));
+    world.sim.run_all();
+    assert_eq!((live, world.sim.live(ObjectKind::DeviceMemory)), (2, 2));
+    assert_eq!(world.sim.violations(), []);
 }
 
 /// Whether work of another stream met memory that was freed already, with the streams' work done in this order.

@@ -7,6 +7,11 @@
 //! | [`GraphBuilder`], [`capture`](fn@capture) | a graph is built by capture: what is asked of a stream becomes its nodes |
 //! | [`GraphExec`] | an executable: launched, changed node by node or all at once |
 //! | [`SharedHost`] | memory of the host that launches read or write, and the program in between |
+//!
+//! Nodes use buffers whatever their home streams are. Between nodes their edges are the order; between a launch and other
+//! work it is the launch's stream: what is queued on a buffer's home stream, its first zeros as well, is done before the
+//! launch only where that is the launch's stream, or where the launch's stream waits for it
+//! ([`Buffer::move_to`](cuhold_memory::Buffer::move_to), or an event), and the other way round.
 
 mod capture;
 mod ends;

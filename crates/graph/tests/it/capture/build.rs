@@ -5,7 +5,7 @@ use crate::support::taken_back;
 use cuhold_driver_sys::CUresult;
 use cuhold_graph::{
     CaptureMode, CaptureStatus, Graph, GraphBuilder, NodeKind, SharedHost, capture,
-    handles::{Error, ErrorKind, EventOptions, LaunchConfig},
+    handles::{Error, ErrorKind, EventOptions, LaunchConfig, Stream},
 };
 use cuhold_memory::{Buffer, GraphMemory, HostBuffer, Pool};
 use cuhold_testkit::Kit;
@@ -14,8 +14,9 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-fn buffer(t: &Kit) -> Buffer<u32> {
-    Buffer::zeroed(&stream(t), 100).unwrap()
+/// On the stream of the launches, which puts them behind its zeros.
+fn buffer(home: &Stream) -> Buffer<u32> {
+    Buffer::zeroed(home, 100).unwrap()
 }
 
 #[test]
@@ -23,7 +24,7 @@ fn what_is_captured_runs_in_order_with_each_launch_and_not_before_in_every_mode(
     run(|t| {
         for mode in MODES {
             let stream = stream(t);
-            let (mut a, mut b) = (buffer(t), buffer(t));
+            let (mut a, mut b) = (buffer(&stream), buffer(&stream));
             let calls = Arc::new(AtomicU32::new(0));
             let count = Arc::clone(&calls);
             let mut builder = GraphBuilder::begin(&stream, mode).unwrap();
@@ -134,7 +135,7 @@ fn the_nodes_of_a_captured_graph_are_known_with_their_kinds_and_edges() {
 fn memory_that_a_graph_allocates_is_there_between_the_allocation_and_the_free() {
     run(|t| {
         let stream = stream(t);
-        let (mut from, other) = (buffer(t), t.device().new_stream().unwrap());
+        let (mut from, other) = (buffer(&stream), t.device().new_stream().unwrap());
         let mut to = Buffer::<u32>::zeroed(&other, 100).unwrap();
         let memory = GraphMemory::new(t.device());
         let mut builder = begin(&stream);
@@ -179,7 +180,7 @@ fn memory_of_another_capture_is_not_freed() {
 fn launches_read_and_write_memory_of_the_host_that_the_program_shares() {
     run(|t| {
         let stream = stream(t);
-        let mut buffer = buffer(t);
+        let mut buffer = buffer(&stream);
         let host = |t: &Kit| SharedHost::new(HostBuffer::<u32>::zeroed(t.context(), 100).unwrap());
         let (input, output) = (host(t), host(t));
         let mut builder = begin(&stream);
@@ -259,7 +260,7 @@ fn a_stream_is_captured_by_one_builder_at_a_time_and_default_streams_by_none() {
         assert_eq!(builder.end().unwrap().len(), 0);
         assert_eq!(builder.end().unwrap_err().kind(), ErrorKind::State, "it has ended");
         assert_eq!(builder.host(|| {}).unwrap_err().kind(), ErrorKind::State);
-        let legacy = cuhold_graph::handles::Stream::legacy(t.context());
+        let legacy = Stream::legacy(t.context());
         let error = GraphBuilder::begin(&legacy, CaptureMode::Relaxed).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Argument);
     });

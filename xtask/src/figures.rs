@@ -26,6 +26,10 @@ const FROM_TESTS: &[&str] = &[
     "faults_single",
     "faults_pairs",
     "policy_violations",
+    "planted_faults",
+    "planted_found",
+    "correct_programs",
+    "false_alarms",
 ];
 
 /// Those of them that several tests print a part of: they are added up.

@@ -4,6 +4,8 @@ use std::{fmt, thread::ThreadId};
 
 use cuhold_driver_sys::Call;
 
+use crate::order::Operation;
+
 /// A call that the simulated driver answered: which one, the how-manieth of this driver, and on which thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -109,8 +111,16 @@ pub enum ViolationKind {
     WrongParameter,
     /// A kernel used memory of another device that its context, or its device, wasn't given access to.
     NoAccess,
-    /// Memory was freed that is in use elsewhere.
+    /// Memory was freed, unmapped or closed that is in use elsewhere, or that work uses which isn't surely over.
     EarlyFree,
+    /// Two pieces of work touched the same bytes, one of them to write, and nothing says which comes first.
+    Unordered,
+    /// The same, of a default stream and of a non-blocking one, which isn't ordered with it.
+    ImplicitOrder,
+    /// The host used its memory again, in a call, while a copy of it wasn't surely over.
+    HostTooEarly,
+    /// Access to memory was taken away while work that uses it wasn't surely over.
+    EarlyRevoke,
     /// More references were released than were held.
     OverRelease,
     /// A host function or a destructor called the driver.
@@ -141,6 +151,10 @@ impl fmt::Display for ViolationKind {
             Self::WrongParameter => "wrong kernel parameter",
             Self::NoAccess => "memory without access",
             Self::EarlyFree => "early free",
+            Self::Unordered => "unordered accesses",
+            Self::ImplicitOrder => "order with the default stream taken for granted",
+            Self::HostTooEarly => "host memory used before its copy was over",
+            Self::EarlyRevoke => "access taken away too early",
             Self::OverRelease => "release of references that aren't held",
             Self::CallInsideCallback => "driver call inside a callback",
             Self::EndedBusy => "end of a green context with work in flight",
@@ -164,6 +178,19 @@ pub struct Violation {
     pub calls: Vec<CallSite>,
     /// What exactly happened, where the kind doesn't say it; may be empty.
     pub note: &'static str,
+    /// Of a finding about order: the two operations that it is about.
+    pub operations: Vec<Operation>,
+}
+
+impl Violation {
+    pub(crate) fn new(
+        kind: ViolationKind,
+        object: Option<(ObjectKind, u64)>,
+        calls: Vec<CallSite>,
+        note: &'static str,
+    ) -> Self {
+        Self { kind, object, calls, note, operations: Vec::new() }
+    }
 }
 
 impl fmt::Display for Violation {
@@ -171,6 +198,13 @@ impl fmt::Display for Violation {
         write!(f, "{}", self.kind)?;
         if let Some((kind, raw)) = self.object {
             write!(f, " of {kind} {raw:#x}")?;
+        }
+        if let [first, second] = self.operations.as_slice() {
+            write!(f, ": first, {first}; second, {second}")?;
+            if first.process != second.process {
+                write!(f, " (of processes {} and {})", first.process, second.process)?;
+            }
+            return write!(f, "; {}", self.note);
         }
         if !self.note.is_empty() {
             write!(f, " ({})", self.note)?;

@@ -14,6 +14,7 @@ use parking_lot::MutexGuard;
 
 use crate::{
     memory::SharedEvent,
+    order::Clock,
     queue::{Next, Point, Work},
     world::{Answer, Inner, Turn, World},
 };
@@ -75,6 +76,11 @@ impl Wait {
         Self { event, number }
     }
 
+    /// What was done before the record, and before any other of the event that was reached.
+    pub(crate) fn known(&self) -> Clock {
+        self.event.known()
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.event.is_reached(self.number)
     }
@@ -85,7 +91,7 @@ impl Wait {
             None => Helped::Stuck,
             Some((elsewhere, goal)) => match elsewhere.help(goal, asked) {
                 Helped::Over => {
-                    self.event.reach(self.number);
+                    self.event.give_up(self.number);
                     Helped::Ran
                 }
                 helped => helped,
@@ -112,6 +118,7 @@ impl Turn<'_> {
                 self.pass();
             }
         }
+        self.state.host_learns(&wait.known());
         Ok(())
     }
 

@@ -21,6 +21,7 @@ use crate::{
     elsewhere::Wait,
     graph::{Deed, Edge, Graph, NodeKind, Params, Task},
     memory::{HandleOf, SharedEvent, from_c, handle, named, to_c},
+    order::{Clock, Place},
     queue::{Point, Work},
     stream::Target,
     world::{Absent, Answer, Ending, Key, Out, State, Turn},
@@ -51,6 +52,8 @@ pub(crate) enum Record {
     On {
         point: Point,
         time_ns: Option<u64>,
+        /// What was done then.
+        place: Option<Place>,
     },
     /// On a captured stream, behind these nodes.
     Captured {
@@ -61,13 +64,14 @@ pub(crate) enum Record {
 
 impl State {
     /// The record with this serial of an event was reached just now.
-    pub(crate) fn event_happened(&mut self, event: Key<Event>, serial: u64) {
+    pub(crate) fn event_happened(&mut self, event: Key<Event>, serial: u64, done: Place) {
         let now = self.now_ns;
         let Some(event) = self.events.get_mut(event).filter(|event| event.serial == serial) else {
             return;
         };
-        if let Record::On { time_ns, .. } = &mut event.record {
+        if let Record::On { time_ns, place, .. } = &mut event.record {
             *time_ns = Some(now);
+            *place = Some(done);
         }
     }
 }
@@ -128,6 +132,34 @@ impl Turn<'_> {
         self.own_point(event)
     }
 
+    /// What is done once the event's record at this point is reached; of one between processes also what they told of it.
+    pub(crate) fn place_of(&mut self, event: Key<Event>, point: Point) -> Result<Place, CUresult> {
+        match &self.event_data(event)?.record {
+            Record::On { place: Some(place), .. } => Ok(place.clone()),
+            _ => Ok(self.state.order.place(point)),
+        }
+    }
+
+    /// What other processes did before they recorded an event, as far as that was reached.
+    fn told_by_others(&mut self, event: Key<Event>) -> Result<Option<Clock>, CUresult> {
+        let shared = self.event_data(event)?.shared.as_ref();
+        Ok(shared
+            .filter(|(shared, mine)| shared.newest() != *mine)
+            .map(|(shared, _)| shared.known()))
+    }
+
+    /// The host was told that an event was reached.
+    fn host_reached_event(&mut self, event: Key<Event>, point: Option<Point>) -> Answer {
+        if let Some(point) = point {
+            let place = self.place_of(event, point)?;
+            self.state.host_knows(&place);
+        }
+        if let Some(known) = self.told_by_others(event)? {
+            self.state.host_learns(&known);
+        }
+        Ok(())
+    }
+
     /// The same, for an event that no other process has to reach first.
     fn own_point(&mut self, event: Key<Event>) -> Result<Option<Point>, CUresult> {
         match self.event_data(event)?.record.clone() {
@@ -152,6 +184,23 @@ impl Turn<'_> {
         self.add_captured(target, place, Task::new(kind, Params::Event(event), deed))
     }
 
+    /// Waits, on a stream that isn't captured, for an event's record: where it stands, and what was done once it was
+    /// reached; and for what other processes told of it.
+    pub(crate) fn submit_behind(
+        &mut self,
+        target: Target,
+        point: Point,
+        place: Option<Place>,
+        told: Option<Clock>,
+    ) -> Point {
+        let Some(place) = place else {
+            return self.submit_known(target, Work::Marker, &[point], told.as_ref());
+        };
+        let mut known = told.unwrap_or_default();
+        place.teach(&mut known);
+        self.submit_known(target, Work::Marker, &[], Some(&known))
+    }
+
     /// Records an event on a stream that isn't captured.
     pub(crate) fn record_on(&mut self, event: Key<Event>, target: Target) -> Answer {
         let data = self.event_data(event)?;
@@ -162,15 +211,13 @@ impl Turn<'_> {
         }
         let shared = data.shared.clone();
         let work = Work::Record { event, serial, shared: shared.clone() };
-        let (point, at_once) = self.state.queues.submit(target.queue, work, &[]);
-        self.event_data(event)?.record = Record::On { point, time_ns: None };
+        let stamp = self.state.stamp(target.queue, self.site, &[], None);
+        let (point, at_once) = self.state.queues.submit(target.queue, work, stamp, &[]);
+        self.event_data(event)?.record = Record::On { point, time_ns: None, place: None };
         if let Some((shared, number)) = shared {
             shared.made(number, self.elsewhere(), point);
         }
-        match at_once {
-            Some(work) => self.perform(work, target.context),
-            None => Ok(()),
-        }
+        at_once.map_or(Ok(()), |taken| self.begin(taken))
     }
 }
 
@@ -253,7 +300,7 @@ pub(crate) fn query(turn: &mut Turn<'_>, event: CUevent) -> Answer {
     let point = turn.own_point(event)?;
     turn.check_capture()?;
     let Some(point) = point.filter(|point| !turn.state.queues.is_reached(*point)) else {
-        return Ok(());
+        return turn.host_reached_event(event, point);
     };
     if turn.state.options.queries_advance {
         turn.advance(point.queue);
@@ -274,6 +321,10 @@ pub(crate) fn synchronize(turn: &mut Turn<'_>, event: CUevent) -> Answer {
         turn.host_waits_for(point);
         turn.complete(point)?;
     }
+    // While code of the caller ran, another thread may have ended it.
+    if turn.state.events.get(event).is_some() {
+        turn.host_reached_event(event, point)?;
+    }
     turn.state.memory.synchronized();
     Ok(())
 }
@@ -292,6 +343,10 @@ pub(crate) fn elapsed_time(
     turn.not_lost()?;
     let (from, to) = (recorded(turn, start)?, recorded(turn, end)?);
     let (Some(from), Some(to)) = (from, to) else { return Err(CUresult::NOT_READY) };
+    for event in [start, end] {
+        let point = turn.own_point(event)?;
+        turn.host_reached_event(event, point)?;
+    }
     milliseconds.write(to_milliseconds(from, to));
     Ok(())
 }
@@ -360,11 +415,11 @@ pub(crate) fn ipc_handle(
     if data.shared.is_none() {
         let shared = Arc::new(SharedEvent::of(process));
         let (mut mine, record) = (0, data.record.clone());
-        if let Record::On { point, time_ns } = record {
+        if let Record::On { point, place, .. } = record {
             // What was recorded before is seen from now on.
             mine = shared.record();
-            if time_ns.is_some() {
-                shared.reach(mine);
+            if let Some(place) = place {
+                shared.reach(mine, &place);
             }
             shared.made(mine, turn.elsewhere(), point);
         }
@@ -401,12 +456,18 @@ pub(crate) fn stream_wait(
         turn.submit(target, Work::Elsewhere(wait), &[]);
         return Ok(());
     }
+    let told = turn.told_by_others(event)?;
     match turn.event_data(event)?.record.clone() {
-        Record::Never => turn.capture_usable(target).map(|_capturing| ()),
+        Record::Never => {
+            if turn.capture_usable(target)?.is_none() && told.is_some() {
+                turn.submit_known(target, Work::Marker, &[], told.as_ref());
+            }
+            Ok(())
+        }
         Record::Captured { capture, after } => turn.join_capture(target, capture, &after),
-        Record::On { point, .. } => {
+        Record::On { point, place, .. } => {
             turn.isolated(target)?;
-            turn.submit(target, Work::Marker, &[point]);
+            turn.submit_behind(target, point, place, told);
             Ok(())
         }
     }

@@ -29,8 +29,37 @@
 //! - What kernels sample from textures.
 //! - Other APIs: what comes from them is planted, as by [`Sim::plant_external_memory`].
 //!
+//! # The checker of order
+//! Two pieces of work that touch the same bytes, one of them to write, need an order; so do a use of memory and its end. What
+//! the program asked for is the order: streams, events (between processes as well), default streams, edges and launches of
+//! graphs, values that streams wait for, semaphores, and what the host waited for, or asked and was told to be done. It isn't
+//! the order in which work happened to run: one run with one seed finds what another order of the same calls would show.
+//! Each finding is a [`Violation`] with the two [`Operation`]s, what they did to which bytes, and what would have ordered
+//! them: [`Unordered`](ViolationKind::Unordered), [`ImplicitOrder`](ViolationKind::ImplicitOrder),
+//! [`EarlyFree`](ViolationKind::EarlyFree), [`HostTooEarly`](ViolationKind::HostTooEarly),
+//! [`EarlyRevoke`](ViolationKind::EarlyRevoke).
+//!
+//! Judged are copies, fills, values that streams write, what kernels do through [`KernelLaunch`], allocations and frees in a
+//! stream's order, and ends of memory and of access to it. Bytes are told apart, rows of boxes too; those of one physical
+//! allocation are the same bytes wherever they are mapped, in other processes as well.
+//!
+//! It can't see:
+//! - work that never runs, which is judged when it does ([`Sim::run_all`] runs what is left);
+//! - what the program does to host memory itself, without a call: only that it frees or unregisters it, or hands it to a copy;
+//! - order that the program makes without the driver: what one thread or process tells another, a flag that it reads in
+//!   memory. So all threads and processes are one host, whose calls come one after the other, and what one of them waited for
+//!   all of them know; and what a host function, a callback or a destructor stood behind the host knows once it was called.
+//!   That can hide a fault; it never makes one up. A flag in memory that the host itself reads isn't known to order anything:
+//!   a program that relies on one waits for it by a call as well, or is told of by mistake;
+//! - order inside of a kernel. A kernel whose atomic operations meet those of another says so
+//!   ([`KernelLaunch::update`], [`KernelLaunch::touch`]);
+//! - what lies too far back: of very many streams, and of very many accesses to one allocation, only the latest are known. That
+//!   hides faults, too.
+//!
+//! [`SimOptions::check_order`] turns it off.
+//!
 //! Start reading at [`Sim`], then the modules `world` (the turn that each call takes), `queue` and `run` (asynchrony),
-//! `capture` (what captures forbid).
+//! `order` (the checker of order), `capture` (what captures forbid).
 
 mod array;
 mod audit;
@@ -48,6 +77,7 @@ mod green;
 mod log;
 mod memory;
 mod options;
+mod order;
 mod queue;
 mod run;
 mod sim;
@@ -60,4 +90,5 @@ pub use code::{Dim3, KernelFault, KernelLaunch, SliceMut, Thread};
 pub use cuhold_driver_sys;
 pub use dump::Dump;
 pub use options::{Destructors, DeviceOptions, SimOptions};
+pub use order::{Actor, Operation, Touch};
 pub use sim::Sim;

@@ -69,6 +69,9 @@ pub struct SimOptions {
     /// Draws the order in which independent streams, and independent nodes of a graph, proceed, where more than one
     /// could.
     pub seed: u64,
+    /// Whether the order of work on memory is checked: accesses to the same bytes that nothing orders, memory that ends
+    /// before its last use is over, are then violations. What is seen and what isn't stands with [the crate](crate).
+    pub check_order: bool,
     /// When destructors of user objects run.
     pub destructors: Destructors,
     /// What `cuGetProcAddress` answers with for a form that is simulated. Without it no symbol is found, since the
@@ -87,6 +90,7 @@ impl Default for SimOptions {
             reuse_handles: false,
             queries_advance: false,
             seed: 1,
+            check_order: true,
             destructors: Destructors::AtOnce,
             symbols: None,
         }

@@ -25,8 +25,12 @@ use crate::{
     event::Event,
     graph::Branch,
     memory::{Await, SharedEvent},
+    order::{Doing, Stamp},
     world::{Key, State, UserData, World},
 };
+
+/// What is left of a queue's number, in bits, behind its process's.
+const PROCESS_SHIFT: u32 = 40;
 
 /// Which queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,6 +40,15 @@ impl QueueId {
     /// The number of the queue, which no other ever has.
     pub(crate) fn number(self) -> u64 {
         self.0
+    }
+
+    pub(crate) const fn of_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The process that a queue's number is of.
+    pub(crate) const fn process_of(number: u64) -> u64 {
+        number >> PROCESS_SHIFT
     }
 }
 
@@ -47,6 +60,10 @@ pub(crate) struct Point {
 }
 
 impl Point {
+    pub(crate) fn position(self) -> u64 {
+        self.position
+    }
+
     /// Whether it comes later than another of the same queue.
     pub(crate) fn is_behind(self, other: Self) -> bool {
         self.queue == other.queue && self.position > other.position
@@ -57,7 +74,8 @@ impl Point {
 pub(crate) type OnState = Arc<dyn Fn(&mut State) -> Result<(), CUresult> + Send + Sync>;
 
 /// Code of the caller: run with nothing locked, and forbidden to call the driver.
-pub(crate) type OnCaller = Arc<dyn Fn(&World) -> Result<(), CUresult> + Send + Sync>;
+pub(crate) type OnCaller =
+    Arc<dyn Fn(&World, Option<&Doing>) -> Result<(), CUresult> + Send + Sync>;
 
 /// One piece of work. A failing one is a fault of the device: it ends everything (see `run.rs`).
 #[derive(Clone)]
@@ -85,6 +103,8 @@ pub(crate) enum Work {
     Await(Await),
     /// A wait for work of another process.
     Elsewhere(Wait),
+    /// Memory that begins or ends where this stands, as far as the checker of order is concerned.
+    Note(OnState),
     /// A conditional node of a graph: other work in its place.
     Branch(Arc<Branch>),
 }
@@ -102,7 +122,7 @@ impl Work {
 
     /// Whether it takes no time: it completes as soon as there is nothing left that it waits for.
     fn is_instant(&self) -> bool {
-        matches!(self, Self::Marker | Self::Record { .. })
+        matches!(self, Self::Marker | Self::Record { .. } | Self::Note(_))
     }
 }
 
@@ -118,6 +138,7 @@ impl fmt::Debug for Work {
             Self::OnCaller(_) => "OnCaller",
             Self::Await(_) => "Await",
             Self::Elsewhere(_) => "Elsewhere",
+            Self::Note(_) => "Note",
             Self::Branch(_) => "Branch",
         })
     }
@@ -138,6 +159,18 @@ pub(crate) enum Ordering {
 struct Item {
     work: Work,
     after: Vec<Point>,
+    stamp: Stamp,
+}
+
+/// A piece of work that was taken from its queue, to be run.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) work: Work,
+    pub(crate) context: Key<Context>,
+    pub(crate) at: Point,
+    /// What it waited for.
+    pub(crate) after: Vec<Point>,
+    pub(crate) stamp: Stamp,
 }
 
 #[derive(Debug)]
@@ -185,13 +218,18 @@ pub(crate) enum Start {
 }
 
 /// All queues of the world.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queues {
     ids: u64,
     map: BTreeMap<QueueId, Queue>,
 }
 
 impl Queues {
+    /// Those of a process, whose queues have numbers that no other process's have.
+    pub(crate) const fn of_process(process: u64) -> Self {
+        Self { ids: process << PROCESS_SHIFT, map: BTreeMap::new() }
+    }
+
     pub(crate) fn open(&mut self, context: Key<Context>, ordering: Ordering) -> QueueId {
         self.ids += 1;
         let id = QueueId(self.ids);
@@ -230,8 +268,9 @@ impl Queues {
         &mut self,
         id: QueueId,
         work: Work,
+        stamp: Stamp,
         after: &[Point],
-    ) -> (Point, Option<Work>) {
+    ) -> (Point, Option<Taken>) {
         let mut pending: Vec<Point> =
             after.iter().copied().filter(|point| !self.is_reached(*point)).collect();
         pending.extend(self.legacy_dependencies(id));
@@ -243,9 +282,10 @@ impl Queues {
         let point = Point { queue: id, position: queue.submitted };
         if instant && pending.is_empty() && queue.completed + 1 == queue.submitted {
             queue.completed += 1;
-            return (point, Some(work));
+            let context = queue.context;
+            return (point, Some(Taken { work, context, at: point, after: pending, stamp }));
         }
-        queue.items.push_back(Item { work, after: pending });
+        queue.items.push_back(Item { work, after: pending, stamp });
         (point, None)
     }
 
@@ -326,6 +366,11 @@ impl Queues {
         false
     }
 
+    /// Whether it is open, or has work.
+    pub(crate) fn is_there(&self, id: QueueId) -> bool {
+        self.map.contains_key(&id)
+    }
+
     /// Whether a stream submits to it.
     pub(crate) fn is_open(&self, id: QueueId) -> bool {
         self.map.get(&id).is_some_and(|queue| !queue.closed)
@@ -376,19 +421,19 @@ impl Queues {
     }
 
     /// Takes the front of a queue to run it.
-    pub(crate) fn take(&mut self, id: QueueId) -> Option<(Work, Key<Context>)> {
+    pub(crate) fn take(&mut self, id: QueueId) -> Option<Taken> {
         let queue = self.map.get_mut(&id)?;
-        let item = queue.items.pop_front()?;
+        let Item { work, after, stamp } = queue.items.pop_front()?;
         queue.running = true;
-        Some((item.work, queue.context))
+        let at = Point { queue: id, position: queue.completed + 1 };
+        Some(Taken { work, context: queue.context, at, after, stamp })
     }
 
     /// The front that was taken hasn't completed: this comes in its place, behind `after`.
-    pub(crate) fn again(&mut self, id: QueueId, work: Work, mut after: Vec<Point>) {
-        after.retain(|point| !self.is_reached(*point));
+    pub(crate) fn again(&mut self, id: QueueId, work: Work, stamp: Stamp, after: Vec<Point>) {
         if let Some(queue) = self.map.get_mut(&id) {
             queue.running = false;
-            queue.items.push_front(Item { work, after });
+            queue.items.push_front(Item { work, after, stamp });
         }
     }
 
@@ -404,7 +449,7 @@ impl Queues {
     }
 
     /// Completes a marker or a record that has nothing left to wait for, and hands it over; `None` once there is none.
-    pub(crate) fn take_instant(&mut self) -> Option<(Work, Key<Context>)> {
+    pub(crate) fn take_instant(&mut self) -> Option<Taken> {
         let (id, _) = self.map.iter().find(|(_, queue)| {
             let front = queue.items.front().filter(|_| !queue.running);
             front.is_some_and(|item| {

@@ -9,6 +9,7 @@
 use std::{
     mem::ManuallyDrop,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     time::Duration,
 };
 
@@ -21,7 +22,9 @@ use crate::{
     audit::ViolationKind,
     context::Context,
     elsewhere::Helped,
-    queue::{Next, OnCaller, Point, QueueId, Start, Work},
+    graph::Branch,
+    order::{Doing, Order, Stamp},
+    queue::{Next, OnCaller, Point, QueueId, Start, Taken, Work},
     world::{Answer, Key, Turn, UserData, mixed},
 };
 
@@ -37,7 +40,10 @@ impl Turn<'_> {
         loop {
             self.not_lost()?;
             match self.next_towards(goal) {
-                Next::Done => return Ok(()),
+                Next::Done => {
+                    self.state.host_reached(goal);
+                    return Ok(());
+                }
                 Next::Busy => self.wait_for_progress(),
                 Next::Run(queue) => self.step(queue),
                 Next::Blocked => self.pass(),
@@ -80,13 +86,19 @@ impl Turn<'_> {
         while self.complete_most(|of| all.contains(&of)) == Next::Blocked {
             self.pass();
         }
-        self.not_lost()
+        self.not_lost()?;
+        self.state.host_learns(&self.state.order.end_of(&all));
+        Ok(())
     }
 
     /// Runs all work of all contexts. A fault is for other calls to answer.
     pub(crate) fn complete_everything(&mut self) {
         while self.complete_what_can() {
             self.pass();
+        }
+        if self.state.lost.is_none() && !self.is_inside_callback() {
+            let all: Vec<_> = self.state.contexts.keys(|_| true);
+            self.state.host_learns(&self.state.order.end_of(&all));
         }
     }
 
@@ -147,22 +159,23 @@ impl Turn<'_> {
 
     /// Runs the front of a queue.
     pub(crate) fn step(&mut self, queue: QueueId) {
-        let Some((work, context)) = self.state.queues.take(queue) else { return };
+        let Some(taken) = self.state.queues.take(queue) else { return };
         let mut next = None;
-        let result = match work {
+        let result = match &taken.work {
             Work::Branch(branch) => {
-                next = self.branch(&branch, queue, context);
+                let branch = Arc::clone(branch);
+                next = self.begin_branch(&branch, taken);
                 Ok(())
             }
-            work => self.perform(work, context),
+            _ => self.begin(taken),
         };
         self.state.now_ns += WORK_NS;
         match next {
-            Some((work, after)) => self.state.queues.again(queue, work, after),
+            Some((work, stamp, after)) => self.state.queues.again(queue, work, stamp, after),
             None => self.state.queues.finish(queue),
         }
-        while let Some((instant, context)) = self.state.queues.take_instant() {
-            self.perform(instant, context).unwrap_or_default();
+        while let Some(instant) = self.state.queues.take_instant() {
+            self.begin(instant).unwrap_or_default();
         }
         if let Err(status) = result {
             self.lose(status);
@@ -170,30 +183,87 @@ impl Turn<'_> {
         self.progressed();
     }
 
-    pub(crate) fn perform(&mut self, work: Work, context: Key<Context>) -> Answer {
+    /// The turn of a conditional node has come: what comes in its place, if anything does.
+    fn begin_branch(
+        &mut self,
+        branch: &Arc<Branch>,
+        taken: Taken,
+    ) -> Option<(Work, Stamp, Vec<Point>)> {
+        let Taken { context, at, after, mut stamp, .. } = taken;
+        let doing = self.state.begin_work(at.queue, at.position(), &stamp, &after);
+        let by = std::mem::replace(&mut self.site, stamp.by);
+        self.state.order.base = doing.as_ref().map(Order::all_before);
+        let next = self.branch(branch, at.queue, context);
+        self.state.order.base = None;
+        self.site = by;
+        let (work, after, parts) = next?;
+        stamp.ends(parts);
+        Some((work, stamp, after))
+    }
+
+    /// Does a piece of work that was taken from its queue.
+    pub(crate) fn begin(&mut self, taken: Taken) -> Answer {
+        let Taken { work, context, at, after, stamp } = taken;
+        let doing = self.state.begin_work(at.queue, at.position(), &stamp, &after);
+        self.perform(work, context, doing, at)
+    }
+
+    fn perform(
+        &mut self,
+        work: Work,
+        context: Key<Context>,
+        mut doing: Option<Doing>,
+        at: Point,
+    ) -> Answer {
         match work {
             // A conditional node is done by `step`, which puts other work in its place.
-            Work::Marker | Work::Elsewhere(_) | Work::Branch(_) => Ok(()),
-            Work::Record { event, serial, shared } => {
-                self.state.event_happened(event, serial);
-                if let Some((shared, number)) = shared {
-                    shared.reach(number);
+            Work::Marker | Work::Branch(_) => Ok(()),
+            Work::Elsewhere(wait) => {
+                if let Some(doing) = &mut doing {
+                    self.state.order.learns(doing, |clock| clock.join(&wait.known()));
                 }
                 Ok(())
             }
+            Work::Record { event, serial, shared } => {
+                let place = self.state.order.place(at);
+                if let Some((shared, number)) = shared {
+                    shared.reach(number, &place);
+                }
+                self.state.event_happened(event, serial, place);
+                Ok(())
+            }
             Work::Host { function, data } => {
+                self.host_hears_of(doing.as_ref());
                 self.as_host_function_of(context, |turn| turn.call_host(function, data));
                 Ok(())
             }
             Work::Callback { stream, function, data } => {
+                self.host_hears_of(doing.as_ref());
                 self.as_host_function_of(context, |turn| {
                     turn.call_back(stream, CUresult::SUCCESS, function, data);
                 });
                 Ok(())
             }
-            Work::OnState(work) | Work::Free(work) => work(&mut self.state),
-            Work::OnCaller(work) => self.run_caller(work),
-            Work::Await(wait) => wait.run(&mut self.state),
+            Work::OnState(work) | Work::Free(work) | Work::Note(work) => {
+                self.state.order.doing = doing;
+                let answer = work(&mut self.state);
+                self.state.order.doing = None;
+                answer
+            }
+            Work::OnCaller(work) => self.run_caller(work, doing.as_ref()),
+            Work::Await(wait) => {
+                if let Some(doing) = &mut doing {
+                    wait.learn(&mut self.state, doing);
+                }
+                wait.run(&mut self.state)
+            }
+        }
+    }
+
+    /// Code of the host runs behind this work, and may tell the rest of the program.
+    fn host_hears_of(&self, doing: Option<&Doing>) {
+        if let Some(doing) = doing {
+            self.state.host_learns(&Order::all_before(doing));
         }
     }
 
@@ -229,9 +299,9 @@ impl Turn<'_> {
         });
     }
 
-    fn run_caller(&mut self, work: OnCaller) -> Answer {
+    fn run_caller(&mut self, work: OnCaller, doing: Option<&Doing>) -> Answer {
         let world = self.world;
-        let ran = self.unlocked(|| catch_unwind(AssertUnwindSafe(|| work(world))));
+        let ran = self.unlocked(|| catch_unwind(AssertUnwindSafe(|| work(world, doing))));
         ran.unwrap_or_else(|payload| {
             self.unlocked(|| drop_caught(payload));
             self.violate(ViolationKind::Panicked, None, "");

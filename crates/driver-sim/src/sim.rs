@@ -208,6 +208,12 @@ impl Sim {
         turn.plant_graphics(context, size_bytes)
     }
 
+    /// How many calls reached this driver so far: the number of the last one, as a [`CallSite`] has it.
+    #[must_use]
+    pub fn calls_made(&self) -> u64 {
+        self.shared.world.state().calls
+    }
+
     /// The violations so far, oldest first; of very many the first ten thousand.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {

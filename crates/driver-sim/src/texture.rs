@@ -246,7 +246,7 @@ impl Turn<'_> {
         let calls = vec![self.site];
         let note = "";
         let object = Some((kind, number));
-        self.state.violate(Violation { kind: violated, object, calls, note });
+        self.state.violate(Violation::new(violated, object, calls, note));
     }
 
     /// The texture of the current context with this number.

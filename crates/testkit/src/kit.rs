@@ -211,8 +211,33 @@ fn simulated(options: SimOptions, body: impl FnOnce(&Kit, &Sim)) {
     assert!(leaks.is_empty(), "leaks: {leaks:#?}");
 }
 
+/// Draws the order of work from the seed that `CUHOLD_SEED` names, if it does: a test that fails with one says which it was.
+fn with_seed(options: SimOptions) -> (SimOptions, Seed) {
+    let named = env::var("CUHOLD_SEED").ok().map(|seed| match seed.parse() {
+        Ok(seed) => seed,
+        Err(error) => panic!("CUHOLD_SEED: {seed:?} isn't a number: {error}"),
+    });
+    let mut options = options;
+    options.seed = named.unwrap_or(options.seed);
+    let seed = Seed(options.seed);
+    (options, seed)
+}
+
+/// Says which seed it was, where a test fails.
+struct Seed(u64);
+
+impl Drop for Seed {
+    #[expect(clippy::print_stdout, reason = "shown with what else a failing test printed")]
+    fn drop(&mut self) {
+        if thread::panicking() {
+            println!("CUHOLD_SEED={}", self.0);
+        }
+    }
+}
+
 /// Gives what is left.
 fn simulated_leaving(options: SimOptions, body: impl FnOnce(&Kit, &Sim)) -> Vec<Leak> {
+    let (options, _seed) = with_seed(options);
     let sim = Sim::with_options(options);
     kernels::register(&sim);
     let api = sim.clone();

@@ -19,7 +19,8 @@ use crate::{
     audit::{CallSite, ObjectKind, Violation, ViolationKind},
     context::Context,
     memory::KernelAccess,
-    world::{Answer, Key, World},
+    order::{Doing, Op, Touch},
+    world::{Answer, Key, State, World},
 };
 
 /// Sizes in three directions.
@@ -146,16 +147,17 @@ pub(super) struct Record {
 
 impl Record {
     /// Runs the grid; nothing is locked meanwhile. A panic is the caller's to catch.
-    pub(super) fn run(&self, world: &World) -> Answer {
+    pub(super) fn run(&self, world: &World, doing: Option<&Doing>) -> Answer {
         if world.state().code.modules.get(self.module).is_none() {
             // Unloading waits for queued work: only a graph can still name it.
             let object = Some((ObjectKind::Module, self.module.raw() as u64));
             let (kind, calls) = (ViolationKind::UseAfterDestroy, vec![self.by]);
             let note = "a graph was launched with a kernel of it";
-            world.state().violate(Violation { kind, object, calls, note });
+            world.state().violate(Violation::new(kind, object, calls, note));
             return Err(CUresult::ILLEGAL_INSTRUCTION);
         }
-        let mut launch = KernelLaunch { world, record: self, fault: Cell::new(None) };
+        let op = State::op_of(doing, self.by);
+        let mut launch = KernelLaunch { world, record: self, op, fault: Cell::new(None) };
         let ended = (self.code.0)(&mut launch);
         // The first fault counts, whether or not the closure passed it on.
         match launch.fault.get().or(ended.err()) {
@@ -172,6 +174,8 @@ impl Record {
 pub struct KernelLaunch<'a> {
     world: &'a World,
     record: &'a Record,
+    /// What the checker of order calls it.
+    op: Option<Arc<Op>>,
     fault: Cell<Option<KernelFault>>,
 }
 
@@ -316,6 +320,84 @@ impl KernelLaunch<'_> {
         Ok(SliceMut { launch: self, address, values: self.slice(address, len)? })
     }
 
+    /// Says that the kernel does this to a range of device memory, for kernels that stand for more than they move: no byte
+    /// is. The range is checked as one that is read or written, and its order against other work is judged.
+    ///
+    /// What [`read`](Self::read), [`write`](Self::write), [`slice`](Self::slice) and [`slice_mut`](Self::slice_mut) do is
+    /// judged anyway. Changes that the real kernel makes by atomic operations are said so here, and then made unjudged by
+    /// [`update`](Self::update).
+    ///
+    /// # Errors
+    /// [`KernelFault::ILLEGAL_ADDRESS`], and a violation; [`KernelFault::TRAP`] where memory doesn't begin or end in a kernel.
+    ///
+    /// # Examples
+    /// ```
+    /// use cuhold_driver_sim::{Sim, Touch};
+    ///
+    /// let sim = Sim::new();
+    /// sim.register_kernel("gemm", |launch| {
+    ///     let (a, b, bytes) = (launch.param(0)?, launch.param(1)?, launch.param::<u64>(2)?);
+    ///     launch.touch(a, bytes, Touch::Read)?;
+    ///     launch.touch(b, bytes, Touch::Write)
+    /// });
+    /// ```
+    pub fn touch(
+        &self,
+        address: CUdeviceptr,
+        size_bytes: u64,
+        touch: Touch,
+    ) -> Result<(), KernelFault> {
+        if !matches!(touch, Touch::Read | Touch::Write | Touch::Atomic) {
+            return Err(self.faulted(KernelFault::TRAP));
+        }
+        let Ok(len) = usize::try_from(size_bytes) else {
+            return Err(self.faulted(KernelFault::ILLEGAL_ADDRESS));
+        };
+        if len == 0 {
+            return Ok(());
+        }
+        let access = self.access();
+        let declared = self.world.state().kernel_declares(&access, (address, len), touch);
+        declared.map_err(|_refused| self.faulted(KernelFault::ILLEGAL_ADDRESS))
+    }
+
+    /// Changes a value of device memory as an atomic operation does: in one step, and in no need of an order with other
+    /// atomic changes of it. Gives the value that was there. `change` may not use the launch.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// # Examples
+    /// ```
+    /// use cuhold_driver_sim::Sim;
+    ///
+    /// let sim = Sim::new();
+    /// sim.register_kernel("count", |launch| {
+    ///     launch.update::<u32>(launch.param(0)?, |count| count + 1)?;
+    ///     Ok(())
+    /// });
+    /// ```
+    pub fn update<T: Pod>(
+        &self,
+        address: CUdeviceptr,
+        change: impl FnOnce(T) -> T,
+    ) -> Result<T, KernelFault> {
+        self.aligned(address, align_of::<T>())?;
+        let access = self.access();
+        let mut old = T::zeroed();
+        let mut state = self.world.state();
+        let read = state.kernel_update(&access, address, bytemuck::bytes_of_mut(&mut old));
+        let changed = read.and_then(|()| {
+            // Locked: nobody else changes it in between.
+            state.kernel_store(address, bytemuck::bytes_of(&change(old)))
+        });
+        drop(state);
+        match changed {
+            Ok(()) => Ok(old),
+            Err(_refused) => Err(self.faulted(KernelFault::ILLEGAL_ADDRESS)),
+        }
+    }
+
     fn read_bytes(
         &self,
         address: CUdeviceptr,
@@ -324,7 +406,7 @@ impl KernelLaunch<'_> {
     ) -> Result<(), KernelFault> {
         self.aligned(address, align)?;
         let access = self.access();
-        let read = self.world.state().kernel_read(access, address, out);
+        let read = self.world.state().kernel_read(&access, address, out);
         read.map_err(|_refused| self.faulted(KernelFault::ILLEGAL_ADDRESS))
     }
 
@@ -336,13 +418,13 @@ impl KernelLaunch<'_> {
     ) -> Result<(), KernelFault> {
         self.aligned(address, align)?;
         let access = self.access();
-        let written = self.world.state().kernel_write(access, address, bytes);
+        let written = self.world.state().kernel_write(&access, address, bytes);
         written.map_err(|_refused| self.faulted(KernelFault::ILLEGAL_ADDRESS))
     }
 
     fn access(&self) -> KernelAccess {
         let Record { context, device, by, .. } = *self.record;
-        KernelAccess { context, device, by }
+        KernelAccess { context, device, by, op: self.op.clone() }
     }
 
     fn aligned(&self, address: CUdeviceptr, align: usize) -> Result<(), KernelFault> {
@@ -363,7 +445,7 @@ impl KernelLaunch<'_> {
 
     fn violate(&self, kind: ViolationKind) {
         let calls = vec![self.record.by];
-        self.world.state().violate(Violation { kind, object: None, calls, note: "in a kernel" });
+        self.world.state().violate(Violation::new(kind, None, calls, "in a kernel"));
     }
 }
 

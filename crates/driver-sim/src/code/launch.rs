@@ -114,7 +114,7 @@ fn enqueue(
     let bytes = unsafe { gather(attributes.kernel, params.0, params.1) }?;
     let record = Arc::new(record(turn, key, shape, bytes)?);
     let same = Arc::clone(&record);
-    let work = Work::OnCaller(Arc::new(move |world| record.run(world)));
+    let work = Work::OnCaller(Arc::new(move |world, doing| record.run(world, doing)));
     let kernel = turn.kernel_of(key);
     let params = move || Params::Kernel(Arc::new(NodeKernel::new(key, kernel, shape, same)));
     turn.enqueue_with(target, NodeKind::Kernel, work, params)

@@ -92,7 +92,7 @@ impl NodeKernel {
     /// What each launch does.
     pub(crate) fn work(&self) -> Work {
         let record = Arc::clone(&self.record);
-        Work::OnCaller(Arc::new(move |world| record.run(world)))
+        Work::OnCaller(Arc::new(move |world, doing| record.run(world, doing)))
     }
 }
 

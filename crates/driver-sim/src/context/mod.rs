@@ -142,7 +142,7 @@ impl State {
         self.end_captures_in(key, by);
         for stream in self.streams.keys(|stream| stream.context == key) {
             if let Some(stream) = self.streams.remove(stream, by, gone) {
-                self.queues.close(stream.queue);
+                self.close_queue(stream.queue);
             }
         }
         for event in self.events.keys(|event| event.context == key) {
@@ -164,19 +164,25 @@ impl State {
         if let Some(context) = ended {
             let defaults = context.per_thread.iter().map(|(_, default)| default);
             for default in defaults.chain(&context.legacy) {
-                self.queues.close(default.queue);
+                self.close_queue(default.queue);
             }
         }
     }
 
     /// The legacy default stream of a context, made on first use.
-    pub(crate) fn legacy_stream(&mut self, key: Key<Context>) -> Option<DefaultStream> {
+    pub(crate) fn legacy_stream(
+        &mut self,
+        key: Key<Context>,
+        by: CallSite,
+    ) -> Option<DefaultStream> {
         if let Some(found) = self.contexts.get(key)?.legacy {
             return Some(found);
         }
         self.stream_ids += 1;
-        let made =
-            DefaultStream { queue: self.open_queue(key, Ordering::Legacy), id: self.stream_ids };
+        let made = DefaultStream {
+            queue: self.open_queue(key, Ordering::Legacy, by),
+            id: self.stream_ids,
+        };
         self.contexts.get_mut(key)?.legacy = Some(made);
         Some(made)
     }
@@ -186,14 +192,17 @@ impl State {
         &mut self,
         key: Key<Context>,
         thread: ThreadId,
+        by: CallSite,
     ) -> Option<DefaultStream> {
         let known = &self.contexts.get(key)?.per_thread;
         if let Some((_, found)) = known.iter().find(|(of, _)| *of == thread) {
             return Some(*found);
         }
         self.stream_ids += 1;
-        let made =
-            DefaultStream { queue: self.open_queue(key, Ordering::Blocking), id: self.stream_ids };
+        let made = DefaultStream {
+            queue: self.open_queue(key, Ordering::Blocking, by),
+            id: self.stream_ids,
+        };
         self.contexts.get_mut(key)?.per_thread.push((thread, made));
         Some(made)
     }

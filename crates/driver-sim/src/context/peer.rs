@@ -2,7 +2,10 @@
 
 use cuhold_driver_sys::ffi::*;
 
-use crate::world::{Answer, Turn};
+use crate::{
+    order::Lent,
+    world::{Answer, Turn},
+};
 
 pub(crate) fn enable_peer(turn: &mut Turn<'_>, peer: CUcontext, flags: c_uint) -> Answer {
     let current = turn.current()?;
@@ -30,10 +33,12 @@ pub(crate) fn disable_peer(turn: &mut Turn<'_>, peer: CUcontext) -> Answer {
     turn.not_lost()?;
     turn.check_capture()?;
     let by = turn.site;
+    let lent = Lent::Context { owner: peer.id(), user: current.id() };
     let context = turn.context_data(current)?;
     let at = context.peers.iter().position(|known| *known == peer);
     context.peers.remove(at.ok_or(CUresult::PEER_ACCESS_NOT_ENABLED)?);
     context.peers_left.retain(|(left, _)| *left != peer);
     context.peers_left.push((peer, by));
+    turn.state.host_revokes(lent, by);
     Ok(())
 }

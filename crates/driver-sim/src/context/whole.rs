@@ -6,6 +6,7 @@ use cuhold_driver_sys::ffi::*;
 
 use super::Context;
 use crate::{
+    audit::CallSite,
     queue::{Ordering, Point, QueueId, Work},
     stream::Target,
     world::{Answer, Key, State, Turn},
@@ -13,12 +14,18 @@ use crate::{
 
 impl State {
     /// Opens a queue in a context, behind what all later work there has to wait for.
-    pub(crate) fn open_queue(&mut self, context: Key<Context>, ordering: Ordering) -> QueueId {
-        let queue = self.queues.open(context, ordering);
+    pub(crate) fn open_queue(
+        &mut self,
+        context: Key<Context>,
+        ordering: Ordering,
+        by: CallSite,
+    ) -> QueueId {
+        let queue = self.begin_queue(context, ordering);
         let barriers = self.contexts.get(context).map(|c| c.barriers.clone()).unwrap_or_default();
         if !barriers.is_empty() {
-            // A marker that completes at once has nothing to do.
-            self.queues.submit(queue, Work::Marker, &barriers);
+            let stamp = self.stamp(queue, by, &barriers, None);
+            // A marker that completes at once has nothing to do: what it stands behind all work there does.
+            self.queues.submit(queue, Work::Marker, stamp, &barriers);
         }
         queue
     }
@@ -32,11 +39,12 @@ pub(crate) fn record_event(turn: &mut Turn<'_>, ctx: CUcontext, event: CUevent) 
     turn.no_capture_in(context)?;
     let all = turn.state.with_views(context);
     let ends = turn.state.queues.ends(|of| all.contains(&of));
-    let queue = turn.state.queues.open(context, Ordering::NonBlocking);
+    let queue = turn.state.begin_queue(context, Ordering::NonBlocking);
+    let known = turn.state.order.end_of(&all);
     let behind_all = Target::of_queue(queue, context);
-    turn.submit(behind_all, Work::Marker, &ends);
+    turn.submit_known(behind_all, Work::Marker, &ends, Some(&known));
     turn.record_on(event, behind_all)?;
-    turn.state.queues.close(queue);
+    turn.state.close_queue(queue);
     Ok(())
 }
 
@@ -46,6 +54,8 @@ pub(crate) fn wait_event(turn: &mut Turn<'_>, ctx: CUcontext, event: CUevent) ->
     turn.not_lost()?;
     turn.no_capture_in(context)?;
     let Some(point) = turn.event_point(event)? else { return Ok(()) };
+    let place = turn.place_of(event, point)?;
+    turn.state.order.hold_back(context, &place);
     if turn.state.queues.is_reached(point) {
         return Ok(());
     }

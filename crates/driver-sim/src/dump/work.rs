@@ -31,6 +31,7 @@ fn name_of(work: &Work) -> String {
         Work::OnCaller(_) => "kernel".to_owned(),
         Work::Await(_) => "wait for a value in memory".to_owned(),
         Work::Elsewhere(_) => "wait for another process".to_owned(),
+        Work::Note(_) => "memory of a graph that begins or ends".to_owned(),
         Work::Branch(_) => "conditional node of a graph".to_owned(),
     }
 }
@@ -103,7 +104,7 @@ impl State {
         page.each(self.events.iter(), |page, (key, event)| {
             let state = match &event.record {
                 Record::Never => "never recorded".to_owned(),
-                Record::On { point, time_ns } => match time_ns {
+                Record::On { point, time_ns, .. } => match time_ns {
                     _ if !self.queues.is_reached(*point) => {
                         format!("not reached: recorded on {}", self.place(&names, *point))
                     }

@@ -82,6 +82,7 @@ impl State {
                 object: Some((ObjectKind::Condition, handle)),
                 calls: vec![by],
                 note: "in a kernel",
+                operations: Vec::new(),
             }),
         }
     }

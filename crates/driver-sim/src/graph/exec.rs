@@ -143,8 +143,8 @@ impl Turn<'_> {
 fn memory_of(body: &Body) -> (Vec<u64>, Vec<u64>) {
     let (mut made, mut freed) = (Vec::new(), Vec::new());
     body.visit(&mut |node| match node.deed {
-        Deed::Alloc(address) => made.push(address),
-        Deed::Free(address) => freed.push(address),
+        Deed::Alloc(address, _) => made.push(address),
+        Deed::Free(address, _) => freed.push(address),
         _ => {}
     });
     (made, freed)

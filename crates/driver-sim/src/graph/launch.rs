@@ -13,9 +13,10 @@ use cuhold_driver_sys::ffi::*;
 
 use super::{Deed, GraphExec, body::Body};
 use crate::{
-    audit::{ObjectKind, ViolationKind},
+    audit::{CallSite, ObjectKind, ViolationKind},
     context::Context,
     event::{Event, Record},
+    order::{Order, Touch},
     queue::{Ordering, Point, QueueId, Work},
     stream::Target,
     world::{Answer, Key, Turn},
@@ -47,8 +48,13 @@ impl Branch {
 }
 
 impl Turn<'_> {
-    /// Queues the nodes of an executable behind `begin`; gives where they end.
-    fn submit_body(&mut self, body: &Body, to: Target, begin: &[Point]) -> Vec<Point> {
+    /// Queues the nodes of an executable behind `begin`; gives where they end, and the queues that are over then.
+    fn submit_body(
+        &mut self,
+        body: &Body,
+        to: Target,
+        begin: &[Point],
+    ) -> (Vec<Point>, Vec<QueueId>) {
         let mut ends: Vec<Option<(Target, Point)>> = vec![None; body.nodes.len()];
         let mut open = Vec::new();
         for place in &body.order {
@@ -61,7 +67,7 @@ impl Turn<'_> {
                 _ => None,
             };
             let queue = chained.unwrap_or_else(|| {
-                let queue = self.state.queues.open(to.context, Ordering::NonBlocking);
+                let queue = self.state.begin_queue(to.context, Ordering::NonBlocking);
                 let queue = Target::of_queue(queue, to.context);
                 let before = node.after.iter().filter_map(|at| ends.get(*at).copied().flatten());
                 let mut before: Vec<Point> = before.map(|(_, point)| point).collect();
@@ -82,8 +88,8 @@ impl Turn<'_> {
                 *slot = Some((queue, end));
             }
         }
-        for queue in open {
-            self.state.queues.close(queue);
+        for queue in &open {
+            self.state.close_part(*queue);
         }
         // Those that nothing stands behind: the rest is done before them.
         let last = ends.iter().zip(&body.nodes).filter(|(_, node)| node.behind == 0);
@@ -93,7 +99,15 @@ impl Turn<'_> {
             last = begin.to_vec();
         }
         self.shuffle(&mut last);
-        last
+        (last, open)
+    }
+
+    /// Queues the work that comes behind the nodes of an executable, with which they are over.
+    fn submit_end(&mut self, to: Target, work: Work, ends: (Vec<Point>, Vec<QueueId>)) -> Point {
+        let (ends, parts) = ends;
+        let mut stamp = self.state.stamp(to.queue, self.site, &ends, None);
+        stamp.ends(parts);
+        self.submit_stamped(to, work, &ends, stamp)
     }
 
     fn submit_deed(&mut self, deed: &Deed<Arc<Body>>, queue: Target) -> Point {
@@ -112,22 +126,24 @@ impl Turn<'_> {
                 self.state.queues.end(queue.queue)
             }
             Deed::Await(event) => {
-                let point = match self.event_is_there(*event) {
+                let record = match self.event_is_there(*event) {
                     true => self.event_data(*event).ok().map(|event| event.record.clone()),
                     false => None,
                 };
-                let after = match point {
-                    Some(Record::On { point, .. }) => vec![point],
-                    _ => Vec::new(),
-                };
-                self.submit(queue, Work::Marker, &after)
+                match record {
+                    Some(Record::On { point, place, .. }) => {
+                        self.submit_behind(queue, point, place, None)
+                    }
+                    _ => self.submit(queue, Work::Marker, &[]),
+                }
             }
             // Its effect is on who may name the memory, and that changed when the launch was made.
-            Deed::Alloc(_) | Deed::Free(_) => self.submit(queue, Work::Marker, &[]),
+            Deed::Alloc(base, by) => self.submit_note(queue, *base, Touch::Begin, *by),
+            Deed::Free(base, by) => self.submit_note(queue, *base, Touch::End, *by),
             Deed::Child(body) => {
                 let begin = self.submit(queue, Work::Marker, &[]);
                 let ends = self.submit_body(body, queue, &[begin]);
-                self.submit(queue, Work::Marker, &ends)
+                self.submit_end(queue, Work::Marker, ends)
             }
             Deed::Conditional { condition, kind, bodies } => {
                 let condition = Arc::clone(condition);
@@ -135,6 +151,23 @@ impl Turn<'_> {
                 self.submit(queue, Work::Branch(Arc::new(branch)), &[])
             }
         }
+    }
+
+    /// Memory of a graph begins or ends on a queue, as a call has it.
+    pub(crate) fn submit_note(
+        &mut self,
+        queue: Target,
+        base: u64,
+        touch: Touch,
+        by: CallSite,
+    ) -> Point {
+        let note = Work::Note(Arc::new(move |state| {
+            if let Some(op) = state.op(by) {
+                state.touch_whole(&op, base, touch);
+            }
+            Ok(())
+        }));
+        self.submit(queue, note, &[])
     }
 
     fn event_is_there(&mut self, event: Key<Event>) -> bool {
@@ -152,14 +185,14 @@ impl Turn<'_> {
         branch: &Arc<Branch>,
         queue: QueueId,
         context: Key<Context>,
-    ) -> Option<(Work, Vec<Point>)> {
+    ) -> Option<(Work, Vec<Point>, Vec<QueueId>)> {
         let body = Arc::clone(branch.body()?);
-        let ends = self.submit_body(&body, Target::of_queue(queue, context), &[]);
+        let (ends, parts) = self.submit_body(&body, Target::of_queue(queue, context), &[]);
         let next = match branch.kind {
             Kind::CU_GRAPH_COND_TYPE_WHILE => Work::Branch(Arc::clone(branch)),
             _ => Work::Marker,
         };
-        Some((next, ends))
+        Some((next, ends, parts))
     }
 
     /// The last piece of a launch: then what it held is given back.
@@ -173,6 +206,12 @@ impl Turn<'_> {
         self.state.memory.hold_graph_memory(&memory);
         let by = self.site;
         Work::OnState(Arc::new(move |state| {
+            if !users.is_empty()
+                && let Some(doing) = &state.order.doing
+            {
+                // A destructor may tell the rest of the program.
+                state.host_learns(&Order::all_before(doing));
+            }
             state.user_references.extend(users.iter().map(|(object, count)| (*object, *count)));
             state.memory.let_graph_memory_go(&memory, by);
             Ok(())
@@ -234,7 +273,7 @@ pub(crate) fn launch(turn: &mut Turn<'_>, exec: CUgraphExec, stream: CUstream) -
     let begin = turn.submit(target, first, last.as_slice());
     let ends = turn.submit_body(&body, target, &[begin]);
     let end = turn.let_go(body.all_users(), memory.clone());
-    let end = turn.submit(target, end, &ends);
+    let end = turn.submit_end(target, end, ends);
     let by = turn.site;
     turn.state.memory.begin_graph_memory(&memory, &unfreed);
     for base in frees {

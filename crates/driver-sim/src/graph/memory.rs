@@ -63,7 +63,7 @@ pub(super) fn alloc(
     let address = turn.state.memory.add_graph_memory(graph, given.bytesize as u64, place, made)?;
     let params = CUDA_MEM_ALLOC_NODE_PARAMS_v2 { dptr: address, ..given };
     let params = Params::Alloc(Arc::new(Allocated { params, access }));
-    Ok(Task::new(NodeKind::MemAlloc, params, Deed::Alloc(address)).fixed_at(address))
+    Ok(Task::new(NodeKind::MemAlloc, params, Deed::Alloc(address, made)).fixed_at(address))
 }
 
 /// Each address once in a graph, and none of a graph that was made executable (measured).
@@ -78,7 +78,7 @@ pub(super) fn free(
     if used || turn.state.is_freed_in(graph, address) {
         return Err(CUresult::INVALID_VALUE);
     }
-    let task = Task::new(NodeKind::MemFree, Params::Free(address), Deed::Free(address));
+    let task = Task::new(NodeKind::MemFree, Params::Free(address), Deed::Free(address, turn.site));
     Ok(task.fixed_at(address))
 }
 
@@ -86,7 +86,7 @@ impl State {
     /// Whether a node of a graph frees this address.
     pub(crate) fn is_freed_in(&self, graph: Key<Graph>, address: u64) -> bool {
         self.nodes_in(graph)
-            .any(|(_, node)| matches!(node.task.deed, Deed::Free(freed) if freed == address))
+            .any(|(_, node)| matches!(node.task.deed, Deed::Free(freed, _) if freed == address))
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use cuhold_driver_sys::ffi::*;
 
 use super::{Condition, Graph, NodeKind, Params};
-use crate::{context::Context, event::Event, queue::Work, world::Key};
+use crate::{audit::CallSite, context::Context, event::Event, queue::Work, world::Key};
 
 /// What a node is, and what it does.
 #[derive(Clone, Debug)]
@@ -30,10 +30,10 @@ pub(crate) enum Deed<G> {
     Record(Key<Event>),
     /// A wait for an event's last record when the graph is launched.
     Await(Key<Event>),
-    /// Memory at this address begins.
-    Alloc(u64),
-    /// Memory at this address ends.
-    Free(u64),
+    /// Memory at this address begins, as this call has it.
+    Alloc(u64, CallSite),
+    /// Memory at this address ends, as this call has it.
+    Free(u64, CallSite),
     /// A graph.
     Child(G),
     /// Graphs by a condition.
@@ -59,8 +59,8 @@ impl<G> Deed<G> {
             Self::Works(works) => Deed::Works(works.clone()),
             Self::Record(event) => Deed::Record(*event),
             Self::Await(event) => Deed::Await(*event),
-            Self::Alloc(address) => Deed::Alloc(*address),
-            Self::Free(address) => Deed::Free(*address),
+            Self::Alloc(address, by) => Deed::Alloc(*address, *by),
+            Self::Free(address, by) => Deed::Free(*address, *by),
             Self::Child(child) => Deed::Child(graph(child)?),
             Self::Conditional { condition, kind, bodies } => {
                 let bodies = bodies.iter().map(graph).collect::<Option<_>>()?;

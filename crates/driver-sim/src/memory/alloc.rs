@@ -124,12 +124,14 @@ pub(crate) fn free(turn: &mut Turn<'_>, address: CUdeviceptr) -> Answer {
                 return Err(turn.refuse_free(address));
             }
             let by = turn.site;
+            turn.state.host_ends_memory(address, by);
             drop(turn.state.memory.remove(address, by, Ending::Destroyed));
             Ok(())
         }
         Origin::Pool(_) => {
             turn.begin_free(address, 0)?;
             let by = turn.site;
+            turn.state.host_ends_memory(address, by);
             turn.state.memory.execute_free(address, 0, by);
             Ok(())
         }

@@ -4,9 +4,11 @@
 //! Device memory is uncleared when it is allocated. Bytes that were never written read as [`UNCLEARED`], so that code
 //! which relies on zeros fails here too.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
+
+use crate::order::Shadow;
 
 /// What a byte reads as before it was written.
 pub(crate) const UNCLEARED: u8 = 0xa5;
@@ -72,23 +74,32 @@ impl Bytes {
 /// The bytes of memory that several allocations are: mappings of the same physical memory, memory that another process
 /// opened. Locked for one access only.
 #[derive(Debug)]
-pub(crate) struct SharedBytes(Mutex<Bytes>);
+pub(crate) struct SharedBytes {
+    bytes: Mutex<Bytes>,
+    shadow: Arc<Shadow>,
+}
 
 impl SharedBytes {
-    pub(crate) const fn new(size_bytes: usize) -> Self {
-        Self::of(Bytes::new(size_bytes))
+    pub(crate) fn new(size_bytes: usize) -> Self {
+        Self::of(Bytes::new(size_bytes), Arc::default())
     }
 
-    pub(crate) const fn of(bytes: Bytes) -> Self {
-        Self(Mutex::new(bytes))
+    /// Bytes that were one allocation's, with what touched them.
+    pub(crate) const fn of(bytes: Bytes, shadow: Arc<Shadow>) -> Self {
+        Self { bytes: Mutex::new(bytes), shadow }
+    }
+
+    /// What touched them.
+    pub(crate) const fn shadow(&self) -> &Arc<Shadow> {
+        &self.shadow
     }
 
     pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
-        self.0.lock().read(offset, out);
+        self.bytes.lock().read(offset, out);
     }
 
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
-        self.0.lock().write(offset, bytes);
+        self.bytes.lock().write(offset, bytes);
     }
 }
 

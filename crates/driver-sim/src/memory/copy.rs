@@ -7,6 +7,8 @@
 
 #![expect(unsafe_code, reason = "pageable memory is reached through the caller's pointers")]
 
+use std::sync::Arc;
+
 use cuhold_driver_sys::CUresult;
 
 use super::{
@@ -16,6 +18,7 @@ use super::{
 };
 use crate::{
     audit::CallSite,
+    order::{Op, Strip, Touch},
     world::{Answer, Key, State},
 };
 
@@ -70,6 +73,18 @@ impl Side {
         let slices = self.slice_bytes.checked_mul(extent.slices.checked_sub(1)?)?;
         let rows = self.pitch_bytes.checked_mul(extent.rows.checked_sub(1)?)?;
         slices.checked_add(rows)?.checked_add(extent.width_bytes)
+    }
+
+    /// The bytes of a box.
+    pub(super) const fn strip(self, extent: Extent) -> Strip {
+        Strip {
+            start: self.address,
+            width: extent.width_bytes,
+            pitch: self.pitch_bytes,
+            rows: extent.rows,
+            slice: self.slice_bytes,
+            slices: extent.slices,
+        }
     }
 
     /// Where a row begins. The span was checked.
@@ -266,10 +281,11 @@ impl Memory {
         if there && (is_one || whole().is_ok()) {
             return Ok(());
         }
-        match whole() {
-            Err(misplaced) => Err(misplaced),
-            // Page-locked memory whose address the host uses again.
-            Ok(_) => Err(Misplaced::Wild { address: side.address }),
+        match (whole(), self.space.freed_at(side.address)) {
+            (Err(misplaced), _) => Err(misplaced),
+            // Page-locked memory whose address is the host's own again.
+            (Ok(_), Some(freed)) => Err(Misplaced::Freed(freed)),
+            (Ok(_), None) => Err(Misplaced::Wild { address: side.address }),
         }
     }
 
@@ -336,6 +352,11 @@ fn host_address(address: u64) -> usize {
 }
 
 impl Copy {
+    /// Whether its source was read when it was checked.
+    pub(super) const fn is_staged(&self) -> bool {
+        matches!(self.source, End::Staged(_))
+    }
+
     /// Whether neither side is a device's memory: then the driver copies before it returns.
     pub(super) fn is_on_host(&self, memory: &Memory) -> bool {
         self.touches_host(memory, &self.source) && self.touches_host(memory, &self.destination)
@@ -371,6 +392,10 @@ impl Copy {
                 return Err(state.violate_access(side.address, *device, self.by));
             }
         }
+        if let Some(op) = state.op(self.by) {
+            touch(state, &op, &self.source, self.extent, Touch::Read);
+            touch(state, &op, &self.destination, self.extent, Touch::Write);
+        }
         let mut piece = Vec::new();
         for row in self.extent.each_row() {
             let mut at = 0;
@@ -399,6 +424,9 @@ impl Fill {
         if let Err(misplaced) = state.memory.still_there(&self.target, self.extent) {
             return fault(state, &self.target, misplaced, self.by);
         }
+        if let Some(op) = state.op(self.by) {
+            touch(state, &op, &self.target, self.extent, Touch::Write);
+        }
         let piece_bytes = PIECE_BYTES.min(self.extent.width_bytes);
         let piece: Vec<u8> = self
             .pattern
@@ -417,6 +445,16 @@ impl Fill {
             }
         }
         Ok(())
+    }
+}
+
+/// Tells the checker of order what work does to one of its sides.
+fn touch(state: &mut State, op: &Arc<Op>, end: &End, extent: Extent, touch: Touch) {
+    match end {
+        End::Known { side, .. } => state.touch(op, side.strip(extent), touch),
+        End::Pageable(side) => state.touch_pageable(op, side.strip(extent), touch),
+        // Read when the call was made.
+        End::Staged(_) => {}
     }
 }
 

@@ -147,7 +147,8 @@ pub(crate) fn ipc_close(turn: &mut Turn<'_>, address: CUdeviceptr) -> Answer {
     };
     opened.times -= 1;
     if opened.times == 0 {
-        drop(memory.remove(address, by, Ending::Destroyed));
+        turn.state.host_ends_memory(address, by);
+        drop(turn.state.memory.remove(address, by, Ending::Destroyed));
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Device memory as kernels reach it.
 
+use std::sync::Arc;
+
 use cuhold_driver_sys::CUresult;
 
 use super::{
@@ -9,23 +11,26 @@ use super::{
 use crate::{
     audit::{CallSite, Violation, ViolationKind},
     context::Context,
+    order::{Op, Strip, Touch},
     world::{Key, State},
 };
 
 /// Who reaches for memory: a kernel of this context, on this device, launched by this call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KernelAccess {
     pub(crate) context: Key<Context>,
     /// The index of the device.
     pub(crate) device: usize,
     pub(crate) by: CallSite,
+    /// What the checker of order calls it.
+    pub(crate) op: Option<Arc<Op>>,
 }
 
 impl State {
     /// Reads for a kernel. What it may not read is a violation, and `ILLEGAL_ADDRESS`.
     pub(crate) fn kernel_read(
         &mut self,
-        access: KernelAccess,
+        access: &KernelAccess,
         address: u64,
         out: &mut [u8],
     ) -> Result<(), CUresult> {
@@ -33,6 +38,7 @@ impl State {
             return Ok(());
         }
         self.may_access(access, address, Access::Read)?;
+        self.kernel_does(access, (address, out.len()), Touch::Read);
         let read = self.memory.space.read(address, out);
         read.map_err(|misplaced| self.refuse_access(misplaced, access))
     }
@@ -40,7 +46,7 @@ impl State {
     /// Writes for a kernel. What it may not write is a violation, and `ILLEGAL_ADDRESS`.
     pub(crate) fn kernel_write(
         &mut self,
-        access: KernelAccess,
+        access: &KernelAccess,
         address: u64,
         bytes: &[u8],
     ) -> Result<(), CUresult> {
@@ -48,11 +54,54 @@ impl State {
             return Ok(());
         }
         self.may_access(access, address, Access::ReadWrite)?;
+        self.kernel_does(access, (address, bytes.len()), Touch::Write);
         let written = self.memory.space.write(address, bytes);
         written.map_err(|misplaced| self.refuse_access(misplaced, access))
     }
 
-    fn refuse_access(&mut self, misplaced: Misplaced, access: KernelAccess) -> CUresult {
+    /// Tells the checker of order what a kernel does to memory that it may use.
+    fn kernel_does(&mut self, access: &KernelAccess, (address, len): (u64, usize), touch: Touch) {
+        if let Some(op) = &access.op {
+            self.kernel_touches(op, Strip::range(address, len as u64), touch);
+        }
+    }
+
+    /// What a kernel says that it does to memory, without a byte being moved: of at least one byte. What it may not do is a
+    /// violation, and `ILLEGAL_ADDRESS`.
+    pub(crate) fn kernel_declares(
+        &mut self,
+        access: &KernelAccess,
+        (address, len): (u64, usize),
+        touch: Touch,
+    ) -> Result<(), CUresult> {
+        let needs = if touch == Touch::Read { Access::Read } else { Access::ReadWrite };
+        self.may_access(access, address, needs)?;
+        let located = self.memory.space.locate(address, len as u64);
+        if let Err(misplaced) = located {
+            return Err(self.refuse_access(misplaced, access));
+        }
+        self.kernel_does(access, (address, len), touch);
+        Ok(())
+    }
+
+    /// Reads for an atomic operation of a kernel.
+    pub(crate) fn kernel_update(
+        &mut self,
+        access: &KernelAccess,
+        address: u64,
+        out: &mut [u8],
+    ) -> Result<(), CUresult> {
+        self.kernel_declares(access, (address, out.len()), Touch::Atomic)?;
+        let read = self.memory.space.read(address, out);
+        read.map_err(|misplaced| self.refuse_access(misplaced, access))
+    }
+
+    /// Writes what such a one has made of it.
+    pub(crate) fn kernel_store(&mut self, address: u64, bytes: &[u8]) -> Result<(), CUresult> {
+        self.memory.space.write(address, bytes).map_err(|_gone| CUresult::ILLEGAL_ADDRESS)
+    }
+
+    fn refuse_access(&mut self, misplaced: Misplaced, access: &KernelAccess) -> CUresult {
         self.violate_misplaced(misplaced, access.by);
         CUresult::ILLEGAL_ADDRESS
     }
@@ -62,7 +111,7 @@ impl State {
     /// device the contexts' peer access.
     fn may_access(
         &mut self,
-        access: KernelAccess,
+        access: &KernelAccess,
         address: u64,
         needs: Access,
     ) -> Result<(), CUresult> {
@@ -110,6 +159,7 @@ impl State {
                 Some(_) => "the access was taken away while the work was queued or running",
                 None => "",
             },
+            operations: Vec::new(),
         });
         CUresult::ILLEGAL_ADDRESS
     }

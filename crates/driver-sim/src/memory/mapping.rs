@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     audit::CallSite,
+    order::Lent,
     world::{Answer, Ending, In, Out, Turn},
 };
 
@@ -175,12 +176,12 @@ pub(crate) fn map(
 /// ends behind its reservation (measured).
 pub(crate) fn unmap(turn: &mut Turn<'_>, start: CUdeviceptr, size: usize) -> Answer {
     let (size_bytes, by) = (size as u64, turn.site);
-    let memory = &mut turn.state.memory;
-    if size == 0 || memory.reservation_around(start, 1).is_none() {
+    if size == 0 || turn.state.memory.reservation_around(start, 1).is_none() {
         return Err(CUresult::INVALID_VALUE);
     }
-    for (base, _) in memory.whole_mappings_in(start, size_bytes)? {
-        drop(memory.remove(base, by, Ending::Destroyed));
+    for (base, _) in turn.state.memory.whole_mappings_in(start, size_bytes)? {
+        turn.state.host_ends_memory(base, by);
+        drop(turn.state.memory.remove(base, by, Ending::Destroyed));
     }
     Ok(())
 }
@@ -221,7 +222,15 @@ pub(crate) fn set_access(
             may_be_given(turn, own.1.location, *location)?;
         }
     }
+    let by = turn.site;
     for (base, _) in found {
+        let Some(mapping) = turn.state.memory.space.at_mut(base) else { continue };
+        let allocation = mapping.id;
+        for (location, access) in &given {
+            if let (Location::Device(device), Access::None) = (*location, *access) {
+                turn.state.host_revokes(Lent::Mapping { allocation, device }, by);
+            }
+        }
         let Some(mapping) = turn.state.memory.space.at_mut(base) else { continue };
         mapping.access.extend(given.iter().copied());
     }

@@ -5,7 +5,7 @@
 //!   pool.rs     a pool's counters and settings                     copy.rs             what a copy or fill will do
 //!   advice.rs   what managed pages were advised                   share.rs, file.rs   what processes share
 //!   pool_end.rs   pools that end too early for a stream that frees
-//!   graph_memory.rs   what graphs allocate
+//!   graph_memory.rs   what graphs allocate               touched.rs          what the checker of order sees
 //!   alloc.rs, page_locked.rs, ordered.rs, pools.rs, transfer.rs, copy_with.rs, boxed.rs, fill.rs, managed.rs,
 //!   managed_batch.rs, range.rs, value.rs, attribute.rs, physical.rs, mapping.rs, ipc.rs, pool_share.rs          the driver's functions
 //! ```
@@ -41,6 +41,7 @@ mod range;
 mod share;
 mod shared_block;
 mod space;
+mod touched;
 mod transfer;
 mod value;
 
@@ -89,6 +90,7 @@ pub(crate) use self::{
     range::{range_attribute, range_attributes},
     share::{Exchange, HandleOf, SharedEvent, from_c, handle, named, to_c},
     space::{Misplaced, Origin},
+    touched::Piece,
     transfer::{
         copy, copy_async, copy_peer_async, device_to_device, device_to_device_async,
         device_to_host, device_to_host_async, host_to_device, host_to_device_async,
@@ -424,6 +426,7 @@ impl Memory {
                     object: Some((removed.origin.kind(), base)),
                     calls: vec![removed.made, by],
                     note: "another process has it open",
+                    operations: Vec::new(),
                 });
             }
         }
@@ -476,6 +479,7 @@ impl State {
                 object: Some((origin.kind(), base)),
                 calls: vec![made, by],
                 note: "",
+                operations: Vec::new(),
             }),
             Misplaced::Freed(freed) => {
                 let absent = Absent::Ended(Some(freed.grave));

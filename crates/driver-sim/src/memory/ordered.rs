@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     graph::{Deed, Graph, NodeKind, Params, Task},
+    order::Touch,
     queue::Work,
     stream::Target,
     world::{Answer, Key, Out, Turn},
@@ -85,13 +86,14 @@ fn allocate(
         let graph = turn.graph_of_capture(capture)?;
         let place = (device, false);
         let address = turn.state.memory.add_graph_memory(graph, size_bytes, place, made)?;
-        turn.capture_memory(target, NodeKind::MemAlloc, Deed::Alloc(address), address)?;
+        turn.capture_memory(target, NodeKind::MemAlloc, Deed::Alloc(address, made), address)?;
         out.write(address);
         return Ok(());
     }
     let request = Request { size_bytes, origin: Origin::Pool(pool), device, made };
     let stream = target.queue.number();
     let base = turn.state.memory.add_pooled(pool, stream, request)?;
+    turn.state.begin_memory(base, target.queue, made);
     out.write(base);
     Ok(())
 }
@@ -110,12 +112,16 @@ pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUst
         if !its || turn.state.is_freed_in(graph, address) {
             return Err(CUresult::INVALID_VALUE);
         }
-        return turn.capture_memory(target, NodeKind::MemFree, Deed::Free(address), address);
+        let deed = Deed::Free(address, turn.site);
+        return turn.capture_memory(target, NodeKind::MemFree, deed, address);
     }
     turn.check_capture()?;
     let (_, origin) = turn.freeable(address)?;
     if matches!(origin, Origin::Graph(_)) {
-        return turn.free_graph_memory(address);
+        turn.free_graph_memory(address)?;
+        let by = turn.site;
+        turn.submit_note(target, address, Touch::End, by);
+        return Ok(());
     }
     if !matches!(origin, Origin::Pool(_) | Origin::Device(_)) {
         return Err(CUresult::INVALID_VALUE);
@@ -124,6 +130,9 @@ pub(crate) fn free_async(turn: &mut Turn<'_>, address: CUdeviceptr, stream: CUst
     let freed = turn.begin_free(address, number)?;
     let by = turn.site;
     let work = Work::Free(Arc::new(move |state| {
+        if let Some(op) = state.op(by) {
+            state.end_memory(&op, address);
+        }
         state.memory.execute_free(address, number, by);
         Ok(())
     }));

@@ -80,6 +80,7 @@ fn end_host(turn: &mut Turn<'_>, address: u64, fits: impl Fn(Origin) -> bool) ->
         return Err(turn.refuse_free(address));
     }
     let by = turn.site;
+    turn.state.host_ends_memory(address, by);
     drop(turn.state.memory.remove(address, by, Ending::Destroyed));
     Ok(())
 }

@@ -56,6 +56,7 @@ impl Danger {
             calls: self.calls.iter().copied().chain(by).collect(),
             note: "a wait for the stream on which the memory was freed can end a real driver's process: wait for that \
                    stream before the pool is destroyed",
+            operations: Vec::new(),
         }
     }
 }

@@ -10,7 +10,10 @@ use super::{
     pool::{Access, Kind, Location, Pool, Value, is_int},
     pool_place::{kind_of, place_of},
 };
-use crate::world::{Answer, In, Key, Out, Turn};
+use crate::{
+    order::Lent,
+    world::{Answer, In, Key, Out, Turn},
+};
 
 type LocationType = CUmemLocationType;
 
@@ -191,6 +194,12 @@ pub(crate) fn pool_set_access(
     let found = turn.pool_data(key)?;
     found.set_access(&list, devices)?;
     found.note_taken(&list, by);
+    let pool = key.id();
+    for (location, access) in list {
+        if let (Location::Device(device), Access::None) = (location, access) {
+            turn.state.host_revokes(Lent::Pool { pool, device }, by);
+        }
+    }
     Ok(())
 }
 

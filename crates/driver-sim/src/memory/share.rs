@@ -18,7 +18,11 @@ use parking_lot::Mutex;
 use super::{
     bytes::SharedBytes, file, physical::PhysicalData, pool::Location, shared_block::SharedFile,
 };
-use crate::{elsewhere::Elsewhere, queue::Point};
+use crate::{
+    elsewhere::Elsewhere,
+    order::{Clock, Host, Place},
+    queue::Point,
+};
 
 /// What a file stands for.
 #[derive(Clone, Debug)]
@@ -68,6 +72,8 @@ pub(crate) struct SharedEvent {
     pub(crate) destroyed: AtomicBool,
     /// Records that may not be reached: their numbers, and where they stand in which process.
     made: Mutex<Vec<(u64, Elsewhere, Point)>>,
+    /// What was done before the records that were reached.
+    known: Mutex<Clock>,
 }
 
 impl SharedEvent {
@@ -104,9 +110,20 @@ impl SharedEvent {
         self.reached.load(Ordering::Relaxed) >= number
     }
 
-    /// The record of this number was reached.
-    pub(crate) fn reach(&self, number: u64) {
+    /// The record of this number was reached, at this place.
+    pub(crate) fn reach(&self, number: u64, place: &Place) {
+        place.teach(&mut self.known.lock());
+        self.give_up(number);
+    }
+
+    /// The record of this number isn't waited for any more.
+    pub(crate) fn give_up(&self, number: u64) {
         self.reached.fetch_max(number, Ordering::Relaxed);
+    }
+
+    /// What was done before the records that were reached.
+    pub(crate) fn known(&self) -> Clock {
+        self.known.lock().clone()
     }
 
     /// Whether the newest record is one of another process, which is behind work that isn't done: `mine` is the newest
@@ -134,9 +151,14 @@ pub(crate) type Number = (u64, u64);
 
 /// What the processes of a machine share. Locked for a moment only, and behind the lock of a process, never before it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Exchange(Arc<Mutex<Machine>>);
+pub(crate) struct Exchange(Arc<Mutex<Machine>>, Host);
 
 impl Exchange {
+    /// What the machine's hosts know to be done.
+    pub(crate) fn host(&self) -> Host {
+        Arc::clone(&self.1)
+    }
+
     /// The number of one more process.
     pub(crate) fn join(&self) -> u64 {
         let mut machine = self.0.lock();
@@ -286,7 +308,7 @@ mod tests {
         let mine = event.record();
         assert!(!event.waits_for_another(mine));
         assert!(event.waits_for_another(0));
-        event.reach(mine);
+        event.give_up(mine);
         assert!(!event.waits_for_another(0));
     }
 }

@@ -17,11 +17,15 @@ mod linux {
         sync::Arc,
     };
 
+    use crate::order::Shadow;
+
     /// Bytes to map: they live as long as they are mapped anywhere, or known here.
     #[derive(Clone, Debug)]
     pub(crate) struct SharedFile {
         file: Arc<File>,
         size_bytes: usize,
+        /// What touched them.
+        shadow: Arc<Shadow>,
     }
 
     impl SharedFile {
@@ -36,7 +40,11 @@ mod linux {
             // SAFETY: the system just gave the number out, to nobody else.
             let file = unsafe { File::from_raw_fd(number) };
             file.set_len(u64::try_from(size_bytes).ok()?).ok()?;
-            Some(Self { file: Arc::new(file), size_bytes })
+            Some(Self { file: Arc::new(file), size_bytes, shadow: Arc::default() })
+        }
+
+        pub(crate) const fn shadow(&self) -> &Arc<Shadow> {
+            &self.shadow
         }
 
         /// The bytes, at addresses where nothing is; `None` where the host has none to give.
@@ -112,6 +120,10 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
+    use std::sync::Arc;
+
+    use crate::order::Shadow;
+
     /// There is none.
     #[derive(Clone, Debug)]
     pub(crate) enum SharedFile {}
@@ -122,6 +134,10 @@ mod elsewhere {
         }
 
         pub(crate) const fn map(&self) -> Option<SharedBlock> {
+            match *self {}
+        }
+
+        pub(crate) const fn shadow(&self) -> &Arc<Shadow> {
             match *self {}
         }
     }

@@ -116,7 +116,12 @@ pub(super) fn plan_for(
     let Request { extent, source, destination, .. } = request;
     // SAFETY: *pointers*: the caller of a copy promised both ranges, for as long as CUDA uses them.
     let planned = unsafe { turn.state.memory.plan_copy(extent, source, destination, asker) };
-    planned.map_err(|refusal| turn.refuse_plan(refusal))
+    let copy = planned.map_err(|refusal| turn.refuse_plan(refusal))?;
+    if copy.is_staged() {
+        let by = turn.site;
+        turn.state.host_reads_pageable(by, source.0.strip(extent));
+    }
+    Ok(copy)
 }
 
 pub(super) fn enqueue(

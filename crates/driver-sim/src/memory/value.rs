@@ -18,11 +18,12 @@ use super::{
     Memory,
     copy::{Refusal, fault_at},
     host,
-    space::{Misplaced, Origin, Place},
+    space::{Allocation, Misplaced, Origin, Place},
 };
 use crate::{
     audit::CallSite,
     graph::{Deed, NodeKind, Params, Task},
+    order::{Doing, Strip, Touch},
     queue::Work,
     stream::Target,
     world::{Answer, Out, State, Turn},
@@ -76,6 +77,12 @@ enum Condition {
     Nor,
 }
 
+impl Cell {
+    const fn strip(&self) -> Strip {
+        Strip::range(self.address, self.width.bytes())
+    }
+}
+
 impl Condition {
     /// Of a wait's flags. Flushing remote writes as well isn't supported, as the device's attribute says.
     fn of(flags: c_uint) -> Result<Self, CUresult> {
@@ -118,6 +125,19 @@ impl Await {
         let Self { cell, condition, value } = *self;
         memory.cell_is_there(cell).is_err()
             || memory.load(cell).is_none_or(|found| condition.holds(cell.width, found, value))
+    }
+
+    /// The wait is over: whoever wrote the value did so before, and on the host it may have been the program.
+    pub(crate) fn learn(&self, state: &mut State, doing: &mut Doing) {
+        let on_host =
+            state.memory.space.containing(self.cell.address).is_some_and(Allocation::is_on_host);
+        let host = on_host.then(|| state.order.host());
+        let pieces = state.memory.pieces(self.cell.strip());
+        state.order.learns(doing, |clock| {
+            let learnt = host.is_some_and(|host| clock.join(&host));
+            let writers = pieces.iter().map(|piece| piece.shadow.writers(&piece.strip, clock));
+            writers.fold(learnt, |all, learnt| all || learnt)
+        });
     }
 
     /// Nothing to do, unless the memory is gone.
@@ -230,6 +250,9 @@ impl Turn<'_> {
         Ok(Work::OnState(Arc::new(move |state| {
             if let Err(misplaced) = state.memory.cell_is_there(cell) {
                 return fault_at(state, Some(cell.origin), misplaced, cell.by);
+            }
+            if let Some(op) = state.op(cell.by) {
+                state.touch(&op, cell.strip(), Touch::Atomic);
             }
             state.memory.store(cell, value);
             Ok(())

@@ -17,6 +17,7 @@ pub(crate) use host::{add_callback, launch_host, launch_host_v2};
 use crate::{
     context::{Context, GREATEST_PRIORITY, LEAST_PRIORITY},
     graph::{NodeKind, Params, Task},
+    order::{Clock, Stamp},
     queue::{Ordering, Point, QueueId, Work},
     world::{Absent, Answer, Ending, Grave, Key, Out, Turn},
 };
@@ -55,12 +56,12 @@ impl Turn<'_> {
     pub(crate) fn stream(&mut self, raw: CUstream) -> Result<Target, CUresult> {
         let default = match raw.addr() {
             0 | 1 => {
-                let context = self.current_view()?;
-                self.state.legacy_stream(context).map(|stream| (context, stream))
+                let (context, by) = (self.current_view()?, self.site);
+                self.state.legacy_stream(context, by).map(|stream| (context, stream))
             }
             2 => {
-                let (context, thread) = (self.current_view()?, self.thread);
-                self.state.per_thread_stream(context, thread).map(|stream| (context, stream))
+                let (context, thread, by) = (self.current_view()?, self.thread, self.site);
+                self.state.per_thread_stream(context, thread, by).map(|stream| (context, stream))
             }
             _ => return self.created_stream(raw),
         };
@@ -113,13 +114,16 @@ impl Turn<'_> {
         state.stream_ids += 1;
         let stream = Stream {
             context,
-            queue: state.open_queue(context, ordering),
+            queue: state.open_queue(context, ordering, site),
             flags,
             priority: clamped(priority),
             id: state.stream_ids,
             attributes: attribute::Attributes::NEW,
         };
-        CUstream::from_addr(state.streams.insert(site, stream).raw())
+        let queue = stream.queue;
+        let raw = state.streams.insert(site, stream).raw();
+        state.order.name(queue, raw);
+        CUstream::from_addr(raw)
     }
 
     /// Puts work on a stream, or a node into the graph if the stream is captured: then `work` is done when the graph is
@@ -157,10 +161,33 @@ impl Turn<'_> {
 
     /// Puts work on a stream that isn't captured.
     pub(crate) fn submit(&mut self, to: Target, work: Work, after: &[Point]) -> Point {
-        let (point, at_once) = self.state.queues.submit(to.queue, work, after);
-        if let Some(work) = at_once {
-            // A marker or a record: neither fails.
-            self.perform(work, to.context).unwrap_or_default();
+        self.submit_known(to, work, after, None)
+    }
+
+    /// The same, behind what a clock knows as well.
+    pub(crate) fn submit_known(
+        &mut self,
+        to: Target,
+        work: Work,
+        after: &[Point],
+        known: Option<&Clock>,
+    ) -> Point {
+        let stamp = self.state.stamp(to.queue, self.site, after, known);
+        self.submit_stamped(to, work, after, stamp)
+    }
+
+    /// The same, with what it is given.
+    pub(crate) fn submit_stamped(
+        &mut self,
+        to: Target,
+        work: Work,
+        after: &[Point],
+        stamp: Stamp,
+    ) -> Point {
+        let (point, at_once) = self.state.queues.submit(to.queue, work, stamp, after);
+        if let Some(taken) = at_once {
+            // A marker, a record or a note: none fails.
+            self.begin(taken).unwrap_or_default();
         }
         point
     }
@@ -170,6 +197,7 @@ impl Turn<'_> {
         for goal in self.state.queues.goals(stream.queue) {
             self.complete(goal)?;
         }
+        self.state.host_reached_end(stream.queue);
         Ok(())
     }
 }
@@ -213,7 +241,7 @@ pub(crate) fn destroy(turn: &mut Turn<'_>, stream: CUstream) -> Answer {
     if let Some(key) = target.created {
         turn.state.streams.remove(key, site, Ending::Destroyed);
     }
-    turn.state.queues.close(target.queue);
+    turn.state.close_queue(target.queue);
     Ok(())
 }
 
@@ -223,7 +251,10 @@ pub(crate) fn query(turn: &mut Turn<'_>, stream: CUstream) -> Answer {
     turn.not_captured(target)?;
     let pending = turn.state.queues.goals(target.queue);
     let pending = pending.into_iter().find(|goal| !turn.state.queues.is_reached(*goal));
-    let Some(goal) = pending else { return Ok(()) };
+    let Some(goal) = pending else {
+        turn.state.host_reached_end(target.queue);
+        return Ok(());
+    };
     if turn.state.options.queries_advance {
         turn.advance(goal.queue);
     }

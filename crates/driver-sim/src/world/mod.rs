@@ -203,7 +203,7 @@ impl Turn<'_> {
         note: &'static str,
     ) {
         let calls = vec![self.site];
-        self.state.violate(Violation { kind, object, calls, note });
+        self.state.violate(Violation::new(kind, object, calls, note));
     }
 
     /// The live object with this handle; else `status`, and a violation unless the handle is null.

@@ -22,6 +22,7 @@ use crate::{
     log::Log,
     memory::{Exchange, Memory},
     options::SimOptions,
+    order::Order,
     queue::Queues,
     stream::Stream,
     texture::Textures,
@@ -76,6 +77,8 @@ pub(crate) struct State {
     pub(crate) stream_ids: u64,
     pub(crate) events: Table<Event>,
     pub(crate) queues: Queues,
+    /// The checker of order.
+    pub(crate) order: Order,
     /// Contexts of which a host function runs now.
     pub(crate) host_running: Vec<u64>,
     pub(crate) captures: Captures,
@@ -126,7 +129,8 @@ impl State {
             streams: Table::new(ObjectKind::Stream, values),
             stream_ids: 0,
             events: Table::new(ObjectKind::Event, values),
-            queues: Queues::default(),
+            queues: Queues::of_process(values.process),
+            order: Order::new(options.check_order, values.process, exchange.host()),
             host_running: Vec::new(),
             captures: Captures::default(),
             graphs: Table::new(ObjectKind::Graph, values),
@@ -256,6 +260,7 @@ impl State {
             object: Some((kind, raw)),
             calls,
             note: if denied { "the first destroy was done, but reported as failed" } else { "" },
+            operations: Vec::new(),
         });
     }
 

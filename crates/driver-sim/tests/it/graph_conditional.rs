@@ -20,7 +20,7 @@ type Kind = CUgraphConditionalNodeType;
 const VALUE: Asked<()> = Err(CUresult::INVALID_VALUE);
 const GLOBAL: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-fn condition(sim: &Sim, graph: CUgraph, default: u32) -> CUgraphConditionalHandle {
+pub(crate) fn condition(sim: &Sim, graph: CUgraph, default: u32) -> CUgraphConditionalHandle {
     let context = crate::ask::current(sim);
     get!(
         sim,
@@ -30,7 +30,7 @@ fn condition(sim: &Sim, graph: CUgraph, default: u32) -> CUgraphConditionalHandl
 }
 
 /// A conditional node with its bodies.
-fn conditional(
+pub(crate) fn conditional(
     sim: &Sim,
     graph: CUgraph,
     after: &[CUgraphNode],

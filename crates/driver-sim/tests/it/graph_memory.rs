@@ -45,7 +45,7 @@ pub(crate) fn alloc(
     Ok((node, params.dptr))
 }
 
-fn free(
+pub(crate) fn free(
     sim: &Sim,
     graph: CUgraph,
     after: &[CUgraphNode],

@@ -24,7 +24,7 @@ fn location(id: c_int) -> CUmemLocation {
 }
 
 /// Memory of a pool of device 0, and a created stream of device 1.
-fn pooled(sim: &Sim) -> (CUmemoryPool, CUdeviceptr, CUstream) {
+pub(crate) fn pooled(sim: &Sim) -> (CUmemoryPool, CUdeviceptr, CUstream) {
     let properties = CUmemPoolProps {
         allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
         location: location(0),
@@ -36,7 +36,7 @@ fn pooled(sim: &Sim) -> (CUmemoryPool, CUdeviceptr, CUstream) {
     (pool, memory, s)
 }
 
-fn grant(sim: &Sim, pool: CUmemoryPool, flags: c_uint) {
+pub(crate) fn grant(sim: &Sim, pool: CUmemoryPool, flags: c_uint) {
     let entry = CUmemAccessDesc { location: location(1), flags: CUmemAccess_flags(flags) };
     call!(sim, cuMemPoolSetAccess(pool, &raw const entry, 1)).unwrap();
 }

@@ -34,7 +34,7 @@ fn make(sim: &Sim, place: CUmemLocationType) -> CUmemoryPool {
     get!(sim, cuMemPoolCreate(out, &raw const properties)).unwrap()
 }
 
-fn on_device(sim: &Sim) -> CUmemoryPool {
+pub(crate) fn on_device(sim: &Sim) -> CUmemoryPool {
     make(sim, CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE)
 }
 
@@ -42,11 +42,11 @@ fn on_host(sim: &Sim) -> CUmemoryPool {
     make(sim, CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA)
 }
 
-fn allocate(sim: &Sim, pool: CUmemoryPool, stream: CUstream) -> CUdeviceptr {
+pub(crate) fn allocate(sim: &Sim, pool: CUmemoryPool, stream: CUstream) -> CUdeviceptr {
     get!(sim, cuMemAllocFromPoolAsync(out, 64, pool, stream)).unwrap()
 }
 
-fn export(sim: &Sim, pool: CUmemoryPool) -> OwnedFd {
+pub(crate) fn export(sim: &Sim, pool: CUmemoryPool) -> OwnedFd {
     let mut number: c_int = -1;
     let to = (&raw mut number).cast();
     call!(sim, cuMemPoolExportToShareableHandle(to, pool, FILE, 0)).unwrap();
@@ -54,17 +54,17 @@ fn export(sim: &Sim, pool: CUmemoryPool) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-fn import(sim: &Sim, file: &OwnedFd) -> Asked<CUmemoryPool> {
+pub(crate) fn import(sim: &Sim, file: &OwnedFd) -> Asked<CUmemoryPool> {
     let number = file.as_raw_fd().cast_unsigned() as usize;
     let from = core::ptr::without_provenance_mut(number);
     get!(sim, cuMemPoolImportFromShareableHandle(out, from, FILE, 0))
 }
 
-fn exported(sim: &Sim, memory: CUdeviceptr) -> CUmemPoolPtrExportData {
+pub(crate) fn exported(sim: &Sim, memory: CUdeviceptr) -> CUmemPoolPtrExportData {
     get!(sim, cuMemPoolExportPointer(out, memory)).unwrap()
 }
 
-fn import_memory(
+pub(crate) fn import_memory(
     sim: &Sim,
     pool: CUmemoryPool,
     data: CUmemPoolPtrExportData,

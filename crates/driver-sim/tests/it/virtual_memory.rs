@@ -7,7 +7,7 @@ use cuhold_driver_sim::{
 
 use crate::ask::{assert_clean, call, get, kinds, sim, sim_with, sim_with_context, stream};
 
-const BYTES: usize = 2 << 20;
+pub(crate) const BYTES: usize = 2 << 20;
 const FILE: CUmemAllocationHandleType =
     CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 const READ_WRITE: CUmemAccess_flags = CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -16,7 +16,7 @@ pub(crate) fn location(device: CUdevice) -> CUmemLocation {
     CUmemLocation::device(device)
 }
 
-fn physical(sim: &Sim, bytes: usize) -> CUmemGenericAllocationHandle {
+pub(crate) fn physical(sim: &Sim, bytes: usize) -> CUmemGenericAllocationHandle {
     let props = CUmemAllocationProp {
         type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
         requestedHandleTypes: FILE,
@@ -26,11 +26,11 @@ fn physical(sim: &Sim, bytes: usize) -> CUmemGenericAllocationHandle {
     get!(sim, cuMemCreate(out, bytes, &raw const props, 0)).unwrap()
 }
 
-fn reserve(sim: &Sim, bytes: usize) -> CUdeviceptr {
+pub(crate) fn reserve(sim: &Sim, bytes: usize) -> CUdeviceptr {
     get!(sim, cuMemAddressReserve(out, bytes, 0, 0, 0)).unwrap()
 }
 
-fn allow(sim: &Sim, start: CUdeviceptr, device: CUdevice) {
+pub(crate) fn allow(sim: &Sim, start: CUdeviceptr, device: CUdevice) {
     let access = [CUmemAccessDesc { location: location(device), flags: READ_WRITE }];
     call!(sim, cuMemSetAccess(start, BYTES, access.as_ptr(), 1)).unwrap();
 }

@@ -174,6 +174,7 @@ impl Gathered<'_> {
     fn end(self, ground: Ground) -> Performed {
         let Ground { sim, driver, library, injectors, compilers, .. } = ground;
         let folded = driver.reports().counts().folded;
+        let is_lost = driver.is_lost();
         if sim.is_none() {
             // What holds it still is told below.
             let _unique: bool = kit::becomes_unique(&driver);
@@ -202,7 +203,7 @@ impl Gathered<'_> {
             unusable: self.unusable,
             closed,
             leaks: lost(sim.as_ref(), &compilers),
-            violations: violations(sim.as_ref(), &compilers),
+            violations: violations(sim.as_ref(), &compilers, is_lost),
         };
         Performed {
             evidence,
@@ -220,8 +221,11 @@ fn lost(sim: Option<&Sim>, compilers: &Small) -> Vec<Lost> {
     Lost::of(sim.into_iter().flat_map(of_driver)).chain(compilers.lost()).collect()
 }
 
-fn violations(sim: Option<&Sim>, compilers: &Small) -> Vec<String> {
+/// What the simulated driver and the compilers noticed. A driver that was said to be lost does no more work, and so none
+/// that could be out of order: here it does, once the fault is disarmed.
+fn violations(sim: Option<&Sim>, compilers: &Small, is_lost: bool) -> Vec<String> {
     let of_driver = sim.into_iter().flat_map(|sim| [sim.violations(), sim.dangers()].concat());
+    let of_driver = of_driver.filter(|violation| violation.operations.is_empty() || !is_lost);
     of_driver.map(|violation| violation.to_string()).chain(compilers.violations()).collect()
 }
 

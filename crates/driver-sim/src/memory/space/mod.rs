@@ -25,6 +25,7 @@ use crate::{
     code::Module,
     context::Context,
     graph::Graph,
+    order::Shadow,
     world::{Ending, Grave, Key, Values},
 };
 
@@ -125,6 +126,8 @@ pub(crate) struct Allocation {
     pub(crate) exported: Option<Arc<ExportedMemory>>,
     /// Of another process's pool: whose memory it is.
     pub(crate) import: Option<(Number, Arc<ExportedMemory>)>,
+    /// What touched the bytes.
+    pub(crate) shadow: Arc<Shadow>,
     storage: Storage,
 }
 
@@ -237,7 +240,8 @@ impl Space {
         let found = self.live.get_mut(&base)?;
         if let Storage::Device(bytes) = &mut found.storage {
             let bytes = std::mem::replace(bytes, Bytes::new(0));
-            found.storage = Storage::Shared(Arc::new(SharedBytes::of(bytes)));
+            let shadow = Arc::clone(&found.shadow);
+            found.storage = Storage::Shared(Arc::new(SharedBytes::of(bytes, shadow)));
         }
         match &found.storage {
             Storage::Shared(bytes) => Some(Content::Device(Arc::clone(bytes))),
@@ -292,6 +296,11 @@ impl Space {
         let id = self.next_id;
         self.next_id += 1;
         self.freed.remove(&base);
+        let shadow = match &storage {
+            Storage::Shared(bytes) => Arc::clone(bytes.shadow()),
+            Storage::SharedHost(block) => Arc::clone(block.file().shadow()),
+            Storage::Device(_) | Storage::Host(_) | Storage::Foreign => Arc::default(),
+        };
         self.live.insert(
             base,
             Allocation {
@@ -308,6 +317,7 @@ impl Space {
                 access: BTreeMap::new(),
                 exported: None,
                 import: None,
+                shadow,
                 storage,
             },
         );
@@ -373,6 +383,12 @@ impl Space {
     /// What was freed at exactly this address.
     pub(crate) fn freed_base(&self, base: u64) -> Option<Freed> {
         self.freed.get(&base).copied()
+    }
+
+    /// What lay last at an address that work was given when something did: of the host's memory as well.
+    pub(crate) fn freed_at(&self, address: u64) -> Option<Freed> {
+        let (_, freed) = self.freed.range(..=address).next_back()?;
+        (address - freed.base < freed.size_bytes).then_some(*freed)
     }
 
     /// What device memory once was at an address. Host addresses aren't asked about: the host uses them again.

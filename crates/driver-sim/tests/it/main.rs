@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's set-up")]
 
 mod ask;
+mod asynchrony;
 mod audit;
 mod capture;
 mod capture_rules;

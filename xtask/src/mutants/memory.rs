@@ -89,6 +89,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         memory("caching::basic::memory_of_one_stream_serves_another_behind_its_work"),
     ),
     mutant(
+        "cache-barrier",
+        "who takes another thread's memory lets it pass a barrier first",
+        Test {
+            package: "cuhold-memory",
+            target: "caching_duel",
+            name: "duel::with_the_barrier_a_block_is_never_with_two",
+        },
+    ),
+    mutant(
+        "cache-wait",
+        "who takes another thread's memory waits until that isn't at it",
+        Test {
+            package: "cuhold-memory",
+            target: "caching_model",
+            name: "model::a_block_is_with_one_at_a_time_however_a_thief_comes_in_between",
+        },
+    ),
+    mutant(
         "cache-refused",
         "memory whose free a capture refuses stays cached",
         memory("caching::capture::a_give_back_that_a_capture_refuses_loses_nothing"),

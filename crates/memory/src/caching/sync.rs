@@ -1,6 +1,7 @@
 //! The locks, counters and cells of the cache's states. `tests/caching_model.rs` puts loom's in their place.
 
 pub(super) use super::class::{SMALL, bytes as bytes_of};
+pub(super) use cuhold_handles::driver_sys::mutant;
 pub(super) use std::{
     hint::spin_loop,
     sync::{

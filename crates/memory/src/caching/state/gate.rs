@@ -8,7 +8,7 @@
 //! Without the barrier the biased owner may read `stop` before others see its `busy`, and both would be in the bin. What an
 //! owner does inside is a dozen instructions; a thief waits for that, however long the owner's thread isn't run meanwhile.
 
-use super::sync::{AtomicU8, Ordering, far_fence, near_fence, spin_loop, yield_now};
+use super::sync::{AtomicU8, Ordering, far_fence, mutant, near_fence, spin_loop, yield_now};
 
 /// How a gate keeps its owner and thieves apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +43,7 @@ impl Gate {
                 near_fence();
             }
             Way::Lock => {
-                if self.busy.swap(1, Ordering::Acquire) != 0 {
+                if !self.lock() {
                     return false;
                 }
             }
@@ -54,6 +54,11 @@ impl Gate {
             self.leave();
         }
         may
+    }
+
+    #[inline]
+    fn lock(&self) -> bool {
+        self.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
@@ -69,15 +74,18 @@ impl Gate {
 
     /// Between asking at one or many gates and waiting at them. `false`: the system refused, so that owners may be in.
     pub(super) fn barrier(way: Way) -> bool {
-        way == Way::Lock || far_fence()
+        way == Way::Lock || mutant::is_out("cache-barrier") || far_fence()
     }
 
     /// Waits until the owner is out, which was asked and passed the barrier.
     pub(super) fn wait(&self) {
+        if mutant::is_out("cache-wait") {
+            return;
+        }
         let mut tries = 0_u32;
         let is_in = || match self.way {
             Way::Biased => self.busy.load(Ordering::Acquire) != 0,
-            Way::Lock => self.busy.swap(1, Ordering::Acquire) != 0,
+            Way::Lock => !self.lock(),
         };
         while is_in() {
             tries = tries.saturating_add(1);

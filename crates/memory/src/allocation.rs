@@ -179,10 +179,7 @@ impl Allocation {
         if !self.facts.is_lent {
             return false;
         }
-        #[expect(clippy::cast_ptr_alignment, reason = "it is a cache's, which is aligned")]
-        let cache = Arc::as_ptr(resource).cast::<Cache>();
-        // SAFETY: what is lent is a cache's, by `lent`, which the block's lane keeps.
-        unsafe { &*cache }.put(self.block, home)
+        Cache::put(Arc::as_ptr(resource).addr(), self.block, home)
     }
 
     /// Counts the resource from here on, of memory that is lent. The home is the holder's to count.

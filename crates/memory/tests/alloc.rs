@@ -8,7 +8,9 @@
 use cuhold_driver_sim::Sim;
 use cuhold_driver_sys::{CUresult, Call, Hook, Hooked, Verdict};
 use cuhold_handles::{Device, Driver, Stream};
-use cuhold_memory::{Buffer, HostBuffer, Pool, PoolOptions};
+use cuhold_memory::{
+    Buffer, CachingOptions, CachingResource, CachingWay, HostBuffer, Pool, PoolOptions,
+};
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
@@ -180,4 +182,35 @@ fn exact_counts_of_allocations_of_imports() {
         assert_eq!(count, u64::from(round == 0), "the last");
     }
     stream.synchronize().unwrap();
+}
+
+/// Prints a figure as `cargo xtask figures` reads it.
+#[cfg(test)]
+#[expect(clippy::print_stdout, reason = "the line is what the figures are read from")]
+fn figure(name: &str, value: u64) {
+    println!("figure {name}: {value}");
+}
+
+#[test]
+fn exact_counts_of_allocations_of_cached_memory() {
+    for way in [CachingWay::Lock, CachingWay::Biased] {
+        let (device, stream) = device();
+        let pool = Pool::new(&device, PoolOptions::default()).unwrap();
+        let cache = CachingResource::new(&pool, CachingOptions::default().way(way)).unwrap();
+        let make = || Buffer::<u8>::uninit_in(&cache, &stream, 1000).unwrap();
+        drop(make());
+        let (buffer, count) = allocations(make);
+        assert_eq!(count, 0, "a hit");
+        figure("heap_allocations_per_cached_alloc", count);
+        assert_eq!(allocations(|| drop(buffer)).1, 0, "given back");
+        let mut many: Vec<_> = (0..2000).map(|_| make()).collect();
+        let there = many.split_off(1000);
+        // On the way through magazines and the shelf, and on a thread that has nothing yet.
+        assert_eq!(allocations(|| drop(many)).1, 0, "many, given back");
+        let given = std::thread::scope(|scope| {
+            scope.spawn(move || allocations(|| drop(there)).1).join().unwrap()
+        });
+        assert_eq!(given, 0, "by a thread that never allocated");
+        assert_eq!(cache.statistics().in_use_bytes, 0);
+    }
 }

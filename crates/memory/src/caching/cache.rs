@@ -9,7 +9,7 @@ use super::{
     CachingOptions, class,
     lane::Lane,
     oom::Oom,
-    state::{Bound, Over, Put, Taken, Way},
+    state::{Bin, Bound, Over, Put, Taken, Way},
     thread::{self, Key},
 };
 use crate::{
@@ -142,15 +142,15 @@ impl Cache {
         })?
     }
 
-    /// Puts a block into the calling thread's bin. `false`: that isn't possible, and the block is still the caller's.
+    /// Puts a block into the calling thread's bin. `false`: that isn't possible, and the block is still the caller's. In a
+    /// forked child, too: the bin is the thread's own, and nothing is called.
+    ///
+    /// By where the cache lies, since it may be gone as soon as the block is in.
     ///
     /// Calls nothing.
     #[inline]
-    pub(crate) fn put(&self, block: Block, stream: &Stream) -> bool {
-        if self.fork.forked() {
-            return false;
-        }
-        let put = thread::with(self.key(stream), |bin| {
+    pub(crate) fn put(cache: usize, block: Block, stream: &Stream) -> bool {
+        let put = thread::with(Key { stream: stream.address(), cache }, |bin| {
             let (class, lane) = untag(block.tag);
             // SAFETY: the thread's own.
             bin.lane() == lane && unsafe { bin.put(class, block.ptr) }
@@ -173,8 +173,8 @@ impl Cache {
         if let Some(block) = self.quick(class, bytes, stream) {
             return Ok(Got::Block(block));
         }
-        let lane = self.lane(stream);
-        let ptr = match self.take_of(&lane, class) {
+        let (lane, bin) = self.lane_and_bin(class, stream);
+        let ptr = match Self::take_of(&lane, bin.as_deref(), class) {
             Some(ptr) => ptr,
             None => match self.cross(&lane, class)? {
                 Some(ptr) => ptr,
@@ -235,11 +235,20 @@ impl Cache {
         kept
     }
 
+    /// The stream's lane, and the calling thread's bin of it where there can be one; made if they aren't there.
+    fn lane_and_bin(&self, class: usize, stream: &Stream) -> (Arc<Lane>, Option<Arc<Bin>>) {
+        if let Some((bin, lane)) = thread::own(self.key(stream)) {
+            return (lane, Some(bin));
+        }
+        let lane = self.lane(stream);
+        let bin = self.bin(&lane, class, true);
+        (lane, bin)
+    }
+
     /// A block that the lane has.
-    fn take_of(&self, lane: &Arc<Lane>, class: usize) -> Option<u64> {
-        let bin = self.bin(lane, class, true);
+    fn take_of(lane: &Lane, bin: Option<&Bin>, class: usize) -> Option<u64> {
         let mut shelf = lane.shelf();
-        match shelf.take(bin.as_deref(), class) {
+        match shelf.take(bin, class) {
             Taken::Block(block) => Some(block),
             Taken::Nothing => None,
             // Its stream was left, and somebody has it again: through a buffer.
@@ -250,25 +259,13 @@ impl Cache {
         }
     }
 
-    /// The calling thread's bin of a lane, made if it isn't there, where that is possible.
-    fn bin(
-        &self,
-        lane: &Arc<Lane>,
-        class: usize,
-        may_allocate: bool,
-    ) -> Option<Arc<super::state::Bin>> {
-        if class >= class::SMALL {
-            return None;
-        }
-        let key = self.key(lane.stream());
-        if let Some(bin) = thread::own(key) {
-            return Some(bin);
-        }
-        if !thread::has_room(may_allocate) {
+    /// A new bin of a lane for the calling thread, where that is possible.
+    fn bin(&self, lane: &Arc<Lane>, class: usize, may_allocate: bool) -> Option<Arc<Bin>> {
+        if class >= class::SMALL || !thread::has_room(may_allocate) {
             return None;
         }
         let bin = lane.shelf().new_bin(may_allocate)?;
-        thread::insert(key, Arc::clone(&bin), Arc::downgrade(lane));
+        thread::insert(self.key(lane.stream()), Arc::clone(&bin), Arc::downgrade(lane));
         Some(bin)
     }
 
@@ -364,25 +361,16 @@ impl Cache {
     /// from now on.
     pub(super) unsafe fn give(&self, block: Block, stream: &Stream) -> Result<()> {
         let (class, number) = untag(block.tag);
-        let lane = self.lanes.lock().get(&stream.id()).cloned();
-        let lane = match lane {
-            Some(lane) if lane.number() == number => lane,
-            lane => {
-                // Its home is another stream meanwhile.
-                let adopts = |lane: &Arc<Lane>| lane.shelf().adopt(class);
-                let Some(lane) = lane.filter(adopts) else {
-                    self.pool.keep_stream(stream);
-                    let freed = self.free(block.ptr, class, stream);
-                    if !freed.as_ref().is_err_and(|error| is_in_callback(error, stream)) {
-                        self.part_from(number, class);
-                    }
-                    return freed;
+        let own = thread::own(self.key(stream)).filter(|(_, lane)| lane.number() == number);
+        let (bin, lane) = match own {
+            Some((bin, lane)) => (Some(bin), lane),
+            None => {
+                let Some(lane) = self.lane_of(number, class, stream) else {
+                    return self.free_of(number, block.ptr, class, stream);
                 };
-                self.part_from(number, class);
-                lane
+                (self.bin(&lane, class, false), lane)
             }
         };
-        let bin = self.bin(&lane, class, false);
         let mut over = Over::new();
         let put = lane.shelf().put(bin.as_deref(), class, block.ptr, &mut over);
         if put == Put::Closed {
@@ -400,6 +388,32 @@ impl Cache {
         let mut first = None;
         self.give_over(&lane, &over, &mut |error| super::give_back::join(&mut first, error));
         first.map_or(Ok(()), Err)
+    }
+
+    /// The lane that takes a block back on this stream: the block's own, or the stream's, if it has room for one more. `None`:
+    /// there is no such.
+    fn lane_of(&self, number: u64, class: usize, stream: &Stream) -> Option<Arc<Lane>> {
+        let lane = self.lanes.lock().get(&stream.id()).cloned()?;
+        if lane.number() == number {
+            return Some(lane);
+        }
+        // Its home is another stream meanwhile.
+        let is_adopted = lane.shelf().adopt(class);
+        if !is_adopted {
+            return None;
+        }
+        self.part_from(number, class);
+        Some(lane)
+    }
+
+    /// Frees a block on another stream than its lane's.
+    fn free_of(&self, number: u64, ptr: u64, class: usize, stream: &Stream) -> Result<()> {
+        self.pool.keep_stream(stream);
+        let freed = self.free(ptr, class, stream);
+        if !freed.as_ref().is_err_and(|error| is_in_callback(error, stream)) {
+            self.part_from(number, class);
+        }
+        freed
     }
 
     /// Takes a block back where no call may be made and no lock taken: in a callback the reclaimer does it; in a forked child

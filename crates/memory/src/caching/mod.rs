@@ -55,6 +55,31 @@ use std::{
 
 /// Memory of a pool that is used again without asking the driver. Clones are the same resource.
 ///
+/// **When.** Where buffers are made and dropped all the time, in about the same sizes and on streams that live long. An
+/// allocation for which the stream has memory of the thread's own, and giving it back, make no call and take no lock.
+///
+/// **What it keeps.** All that buffers give back, up to [`max_cached_bytes`](CachingOptions::max_cached_bytes), as blocks of
+/// size classes: at most an eighth larger than asked, or less than 256 bytes. A block serves its class alone. Blocks up to
+/// 4 MiB are kept by the thread that gives them back, larger ones and what is too much by the stream. What a thread has when it
+/// ends goes to the stream.
+///
+/// **How it gives back.** [`trim`](Self::trim) takes from all threads. Where nobody has a stream any more, what is cached for it
+/// goes. Where the pool is out of memory all goes, once for all threads that wait for that, which then wait until the
+/// GPU has freed it, and ask once more.
+///
+/// **Several streams.** Memory of a stream is used again on that stream. Another one gets it only behind an event, and only
+/// if others know of neither: see [`crosses_streams`](CachingOptions::crosses_streams).
+///
+/// **Captures.** A captured stream is refused; one that others may use is asked at each allocation. What the resource itself asks of
+/// the driver disturbs nobody's capture. A buffer that is dropped while its stream is captured is cached and used again
+/// afterwards: work that was captured past this library and uses it must have the buffer [kept](crate::Buffer::keep).
+///
+/// Default streams have no part in it: their memory comes from the pool, and goes there. A stream of somebody else's, borrowed
+/// with its owner, is kept as long as there is memory for it. Memory of the resource can't be exported to other processes, since
+/// their imports would outlive its use here.
+///
+/// A signal handler must not allocate or drop buffers: the thread that it interrupts may be at its own memory.
+///
 /// With the last clone what is cached is given back, and what buffers still have when they go. Its drop calls
 /// `cuMemFreeAsync`, in relaxed capture mode.
 ///
@@ -217,7 +242,7 @@ unsafe impl MemoryResource for Cache {
             // SAFETY: it came from the pool; the rest is the caller's promise.
             return unsafe { self.pool().deallocate(block, stream) };
         }
-        if self.put(block, stream) {
+        if Self::put(std::ptr::from_ref(self).addr(), block, stream) {
             return Ok(());
         }
         if let Err(error) = stream.driver().check_callable() {

@@ -92,7 +92,6 @@ impl Table {
     }
 
     /// The index of the key, or of the free slot where it belongs.
-    #[inline]
     fn index(&self, key: Key) -> usize {
         let mask = self.slots.len().wrapping_sub(1);
         let mut index = key.start() & mask;
@@ -108,6 +107,14 @@ impl Table {
     /// The entry's bin; null where there is none.
     #[inline]
     fn bin(&self, key: Key) -> *const Bin {
+        match self.slots.get(key.start() & self.slots.len().wrapping_sub(1)) {
+            Some(slot) if slot.key == key => slot.bin.0,
+            _ => self.bin_beyond(key),
+        }
+    }
+
+    /// The same, of one that isn't where the search begins.
+    fn bin_beyond(&self, key: Key) -> *const Bin {
         self.slots.get(self.index(key)).map_or(ptr::null(), |slot| slot.bin.0)
     }
 
@@ -153,12 +160,13 @@ pub(super) fn with<T>(key: Key, work: impl FnOnce(&Bin) -> T) -> Option<T> {
     Some(work(bin))
 }
 
-/// The calling thread's bin for the key, unless it is dead.
-pub(super) fn own(key: Key) -> Option<Arc<Bin>> {
-    // SAFETY: null, or this thread's own table; the reference ends with the statement.
+/// The calling thread's bin for the key, unless it is dead, and its lane.
+pub(super) fn own(key: Key) -> Option<(Arc<Bin>, Arc<Lane>)> {
+    // SAFETY: null, or this thread's own table; the reference ends with the function, which doesn't change it.
     let table = unsafe { TABLE.get().as_ref() }?;
     let entry = table.entries.get(table.index(key))?.as_ref()?;
-    (!entry.bin.is_dead()).then(|| Arc::clone(&entry.bin))
+    let lane = entry.lane.upgrade().filter(|_| !entry.bin.is_dead())?;
+    Some((Arc::clone(&entry.bin), lane))
 }
 
 /// Whether the calling thread can have one more bin; makes room for it where that is allowed.

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "calls the driver's pool functions")]
 
 use super::wire::{BufferDescriptor, PoolDescriptor, PoolIdentity};
-use crate::{buffer::Buffer, pool::Pool};
+use crate::{allocation::Origin, buffer::Buffer, pool::Pool};
 use bytemuck::Pod;
 use cuhold_handles::{
     Device, Errno, Error, KeepAlive, Result,
@@ -96,7 +96,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// - [`ErrorKind::Argument`](cuhold_handles::ErrorKind::Argument): a pool of another driver or device, a buffer of no
-    ///   bytes;
+    ///   bytes, or of a [caching resource](crate::CachingResource);
     /// - [`ErrorKind::State`](cuhold_handles::ErrorKind::State): the pool wasn't exported yet;
     /// - the call's failure, `INVALID_VALUE` for memory of a pool that isn't shareable; that of making the home stream's
     ///   context current and the caller's again.
@@ -126,6 +126,11 @@ impl<T: Pod> Buffer<T> {
         }
         if self.size_bytes() == 0 {
             return Err(Error::argument("self: a buffer of no bytes has no memory to export"));
+        }
+        if self.origin() == Origin::Cache {
+            return Err(Error::argument(
+                "self: its memory is a caching resource's, which would use it again while other processes still do",
+            ));
         }
         let Some(identity) = pool.known_identity() else {
             return Err(Error::state(

@@ -48,7 +48,6 @@ fn a_buffer_of_the_cache_is_a_buffer_like_others() {
         assert_eq!(x.stream(), stream);
         assert!(x.resource().is_some());
         let x = x.into_raw().unwrap_err();
-        assert!(x.export(cache.pool()).is_err());
         let kept = x.keep();
         let at = x.device_ptr();
         assert_eq!(x.close().unwrap(), Closed::StillShared);
@@ -66,6 +65,24 @@ fn a_buffer_of_the_cache_is_a_buffer_like_others() {
         let none = Buffer::<u8>::uninit_in(cache, stream, 0).unwrap();
         assert_eq!(none.device_ptr(), 0);
     });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_of_the_cache_is_not_exported() {
+    for way in WAYS {
+        cuhold_testkit::run(|t| {
+            let pool = Pool::new(t.device(), PoolOptions::default().shareable()).unwrap();
+            let exported = pool.export().unwrap();
+            let cache = CachingResource::new(&pool, CachingOptions::default().way(way)).unwrap();
+            let stream = t.device().new_stream().unwrap();
+            let buffer = Buffer::<u8>::uninit_in(&cache, &stream, 1000).unwrap();
+            let error = buffer.export(&pool).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Argument);
+            assert!(error.to_string().contains("caching resource"), "{error}");
+            drop((exported, buffer));
+        });
+    }
 }
 
 #[test]

@@ -6,6 +6,9 @@ use cuhold_testkit::Kit;
 
 mod basic;
 mod capture;
+mod forking;
+mod process;
+mod stress;
 
 const WAYS: [CachingWay; 2] = [CachingWay::Lock, CachingWay::Biased];
 

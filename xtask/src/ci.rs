@@ -49,6 +49,7 @@ const STEPS: &[Step] = &[
     ("codegen", check_codegen),
     ("tour", tour),
     ("ipc_pipeline", ipc_pipeline),
+    ("allocator_race", allocator_race),
     ("figures", print_figures),
 ];
 
@@ -193,15 +194,20 @@ fn check_codegen(ci: &mut Ci) -> Result<Ended> {
 
 /// The README's program, on the simulated driver.
 fn tour(_: &mut Ci) -> Result<Ended> {
-    example("tour")
+    example("tour", &[])
 }
 
 /// The pipeline between processes, as threads of one simulated world.
 fn ipc_pipeline(_: &mut Ci) -> Result<Ended> {
-    example("ipc_pipeline")
+    example("ipc_pipeline", &[])
 }
 
-fn example(name: &str) -> Result<Ended> {
+/// The race of allocators, in its short form.
+fn allocator_race(_: &mut Ci) -> Result<Ended> {
+    example("allocator_race", &["0.05"])
+}
+
+fn example(name: &str, arguments: &[&str]) -> Result<Ended> {
     let mut command = workspace::cargo(&[
         "run",
         "--release",
@@ -211,7 +217,9 @@ fn example(name: &str) -> Result<Ended> {
         "sim",
         "--example",
         name,
+        "--",
     ]);
+    command.args(arguments);
     with_compilers(&mut command);
     well(command.env("CUHOLD_DRIVER", "sim"))
 }

@@ -20,6 +20,8 @@ const FROM_TESTS: &[&str] = &[
     "driver_calls_per_stream_create",
     "driver_calls_per_pool_alloc",
     "driver_calls_per_pool_free",
+    "driver_calls_per_cached_alloc",
+    "heap_allocations_per_cached_alloc",
     "operations_public",
     "operations_enumerated",
     "operations_exempt",

@@ -29,8 +29,11 @@ impl<M, S> Pairs<M, S> {
 }
 
 pub(crate) fn subjects<'s>(stage: &'s Stage<'_>, bytes: usize, threads: usize) -> Vec<Crowd<'s>> {
-    let mut all =
-        vec![raw(stage, bytes, threads), cuhold("pool", stage, stage.pool.clone(), bytes, threads)];
+    let mut all = vec![
+        raw(stage, bytes, threads),
+        cuhold("pool", stage, stage.pool.clone(), bytes, threads),
+        cuhold("cache", stage, stage.cache.clone(), bytes, threads),
+    ];
     all.extend(cudarc(stage, bytes, threads));
     all
 }

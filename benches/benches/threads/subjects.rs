@@ -5,7 +5,10 @@ use crate::{
     raw::Raw,
     scene::{Actor, Scene},
 };
-use cuhold::{AsSource, Buffer, MemoryResource, Pool, PoolOptions, Stream, driver_sys::ffi::*};
+use cuhold::{
+    AsSource, Buffer, CachingOptions, CachingResource, MemoryResource, Pool, PoolOptions, Stream,
+    driver_sys::ffi::*,
+};
 use cuhold_benches::{Crowd, Worker};
 use std::{iter, sync::Arc};
 
@@ -15,6 +18,7 @@ pub(crate) struct Stage<'b> {
     /// Of cuhold, and of the raw driver.
     pub(crate) pool: Pool,
     pub(crate) raw_pool: CUmemoryPool,
+    pub(crate) cache: CachingResource,
     shared: Stream,
     raw_shared: CUstream,
 }
@@ -25,8 +29,9 @@ impl<'b> Stage<'b> {
         let pool = Pool::new(&bed.device, PoolOptions::default()).unwrap();
         pool.set_release_threshold_bytes(u64::MAX).unwrap();
         let raw_pool = pool.as_raw();
+        let cache = CachingResource::new(&pool, CachingOptions::default()).unwrap();
         let (shared, raw_shared) = (bed.device.new_stream().unwrap(), bed.raw.new_stream());
-        Self { bed, pool, raw_pool, shared, raw_shared }
+        Self { bed, pool, raw_pool, cache, shared, raw_shared }
     }
 }
 
@@ -106,8 +111,11 @@ impl Drop for RawMemory<'_> {
 
 /// All of them, in one scene.
 pub(crate) fn with<'s>(stage: &'s Stage<'_>, scene: Scene<'s>, streams: Streams) -> Vec<Crowd<'s>> {
-    let mut all =
-        vec![raw(stage, scene, streams), cuhold("pool", stage, stage.pool.clone(), scene, streams)];
+    let mut all = vec![
+        raw(stage, scene, streams),
+        cuhold("pool", stage, stage.pool.clone(), scene, streams),
+        cuhold("cache", stage, stage.cache.clone(), scene, streams),
+    ];
     all.extend(cudarc(stage, scene, streams));
     all
 }
@@ -119,7 +127,12 @@ pub(crate) fn through_dyn<'s>(
     streams: Streams,
 ) -> Vec<Crowd<'s>> {
     let pool: Arc<dyn MemoryResource> = Arc::new(stage.pool.clone());
-    vec![raw(stage, scene, streams), cuhold("pool", stage, pool, scene, streams)]
+    let cache: Arc<dyn MemoryResource> = Arc::new(stage.cache.clone());
+    vec![
+        raw(stage, scene, streams),
+        cuhold("pool", stage, pool, scene, streams),
+        cuhold("cache", stage, cache, scene, streams),
+    ]
 }
 
 fn raw<'s>(stage: &'s Stage<'_>, scene: Scene<'s>, streams: Streams) -> Crowd<'s> {

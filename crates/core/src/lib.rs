@@ -18,8 +18,8 @@
 //! - What the GPU may still use is leaked, with a warning, rather than freed on a guess.
 //! - Nothing panics out of a `Drop`, nothing ends the process.
 //!
-//! [`failure_policy`] is the whole of it, with examples. [`memory_resources`] says where to take memory from, [`graphs`] how work
-//! is defined once and launched often.
+//! [`failure_policy`] is the whole of it, with examples. [`memory_resources`] says where to take memory from, [`caching`] how to
+//! do that often, [`graphs`] how work is defined once and launched often.
 //!
 //! # Testing without a GPU
 //! With the feature `sim`, [`Driver::from_api`]`(cuhold::sim::Sim::new())` is a driver whose kernels are host closures;
@@ -29,6 +29,9 @@
 //! Kernels written in Rust, math libraries, Python.
 
 mod compile;
+
+#[doc = include_str!("../caching.md")]
+pub mod caching {}
 
 #[doc = include_str!("../failure-policy.md")]
 pub mod failure_policy {}

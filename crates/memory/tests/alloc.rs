@@ -131,7 +131,7 @@ fn exact_counts_of_allocations_of_owned_copies() {
     let mut buffer = Buffer::<u8>::zeroed(&stream, 64).unwrap();
     let host = HostBuffer::<u8>::zeroed(device.context(), 64).unwrap();
     let (pending, count) = allocations(|| buffer.write_from(host).unwrap());
-    assert_eq!(count, 3, "an event's block, what the context keeps, and its room for idle events");
+    assert_eq!(count, 3, "where the context keeps idle events: for threads, and for all of them");
     let (host, count) = allocations(|| pending.wait().unwrap());
     assert_eq!(count, 0, "wait");
     let (pending, count) = allocations(|| buffer.write_from(host).unwrap());

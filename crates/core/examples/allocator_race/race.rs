@@ -11,7 +11,7 @@ use std::{
 /// How many buffers a thread has at once.
 const LIVE: usize = 16;
 /// Of so many allocations one is written, the first among them, and read back before it is freed.
-const CHECKED: u64 = 256;
+const CHECKED: u64 = 1024;
 /// After how many allocations a thread looks at the clock and tells how far it is.
 const STEP: u64 = 128;
 /// After how many allocations a thread waits for its stream, so that it doesn't run ahead of the device without end.

@@ -6,7 +6,7 @@ use cuhold_driver_sys::{CUresult, Call, Fault};
 use cuhold_graph::{
     Edge, Graph, NodeKind,
     handles::{ErrorKind, Kernel, LaunchConfig, Stream, WarningKind},
-    memory::{Buffer, Pool},
+    memory::{Buffer, BufferView, Pool},
 };
 use cuhold_testkit::Kit;
 use std::{sync::Arc, thread};
@@ -160,13 +160,13 @@ fn in_whatever_order_graph_copy_child_and_executable_end_what_they_use_ends_once
 }
 
 /// Makes graphs that fill the words, launches each once, and drops it while it runs.
-fn build_run_and_drop(t: &Kit, fill: &Kernel, words: &Buffer<u32>) {
+fn build_run_and_drop(t: &Kit, fill: &Kernel, words: BufferView<'_, u32>) {
     let stream = stream(t);
     for _ in 0..10 {
         let mut graph = graph(t);
-        // SAFETY: *layout*: as `fill` takes; *bounds*: 64 words. All write the same.
+        // SAFETY: *layout*: as `fill` takes; *bounds*: 8 words, which nobody else writes.
         let node =
-            unsafe { graph.kernel(&[], fill, LaunchConfig::for_len(64), (words, 7_u32, 64_u32)) }
+            unsafe { graph.kernel(&[], fill, LaunchConfig::for_len(8), (words, 7_u32, 8_u32)) }
                 .unwrap();
         graph.host(node, || {}).unwrap();
         let mut exec = graph.instantiate().unwrap();
@@ -185,8 +185,10 @@ fn threads_build_run_and_drop_graphs_over_the_same_buffer_and_kernel() {
         home.synchronize().unwrap();
         let fill = t.kernels().kernel("fill").unwrap();
         thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| build_run_and_drop(t, &fill, &words));
+            for part in 0..8 {
+                let part = words.view(8 * part..8 * (part + 1)).unwrap();
+                let fill = &fill;
+                scope.spawn(move || build_run_and_drop(t, fill, part));
             }
         });
         assert_eq!(words.to_vec().unwrap(), [7; 64]);

@@ -23,7 +23,7 @@
 //!
 //! # Testing without a GPU
 //! With the feature `sim`, [`Driver::from_api`]`(cuhold::sim::Sim::new())` is a driver whose kernels are host closures;
-//! `CUHOLD_DRIVER=sim` makes [`Device::new`] use one.
+//! `CUHOLD_DRIVER=sim` makes [`Device::new`] use one. [`simulated_driver`] is the guide to it.
 //!
 //! # What it doesn't do
 //! Kernels written in Rust, math libraries, Python.
@@ -41,6 +41,9 @@ pub mod graphs {}
 
 #[doc = include_str!("../memory-resources.md")]
 pub mod memory_resources {}
+
+#[doc = include_str!("../simulated-driver.md")]
+pub mod simulated_driver {}
 
 pub use compile::{CompileOptions, Compiler, Output, Program};
 #[cfg(feature = "sim")]

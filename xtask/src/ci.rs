@@ -6,7 +6,7 @@ use crate::{
     Result, codegen, figures,
     mutants::{self, Score},
     tally::Tally,
-    tidy, wheels, workspace,
+    tidy, walk, wheels, workspace,
 };
 use std::{process::Command, time::Instant};
 
@@ -50,6 +50,7 @@ const STEPS: &[Step] = &[
     ("tour", tour),
     ("ipc_pipeline", ipc_pipeline),
     ("allocator_race", allocator_race),
+    ("walk", walk_through),
     ("figures", print_figures),
 ];
 
@@ -205,6 +206,14 @@ fn ipc_pipeline(_: &mut Ci) -> Result<Ended> {
 /// The race of allocators, in its short form.
 fn allocator_race(_: &mut Ci) -> Result<Ended> {
     example("allocator_race", &["0.05"])
+}
+
+/// NVIDIA's Python packages on the simulated driver.
+fn walk_through(_: &mut Ci) -> Result<Ended> {
+    match walk::packages() {
+        Ok(_) => walk::on_sim().map(|()| Ended::Well),
+        Err(reason) => Ok(Ended::Skipped(reason)),
+    }
 }
 
 fn example(name: &str, arguments: &[&str]) -> Result<Ended> {

@@ -22,6 +22,7 @@ mod resources;
 mod sanitize;
 mod tally;
 mod tidy;
+mod walk;
 mod wheels;
 mod workspace;
 
@@ -75,6 +76,8 @@ enum Task {
     },
     /// Every test on this machine's GPU, a process per test; exits with 2 where there is no GPU.
     GpuTest(gpu::Options),
+    /// NVIDIA's Python packages `cuda-bindings` and `cuda-core`, step by step, on the simulated driver or a real one.
+    Walk(walk::Options),
     /// A table and a plot from the lines that the benches wrote.
     BenchReport(bench_report::Options),
 }
@@ -93,6 +96,7 @@ pub fn xtask() -> ExitCode {
         Task::Figures => figures::run(),
         Task::Bundle { out } => bundle::run(&out),
         Task::GpuTest(options) => return status(gpu::test_here(&options)),
+        Task::Walk(options) => walk::run(&options),
         Task::BenchReport(options) => bench_report::run(&options),
     };
     status(done.map(|()| ExitCode::SUCCESS))

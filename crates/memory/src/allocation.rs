@@ -128,14 +128,15 @@ impl Allocation {
         }
     }
 
-    /// A cache's memory, which refers to the cache without being counted.
-    #[inline]
+    /// A cache's memory, which refers to the cache without being counted, where it couldn't be had
+    /// [quickly](Self::cached_quickly).
+    #[cold]
     fn cached(cache: &Arc<Cache>, bytes: usize, stream: &Stream) -> Result<Self> {
         let facts = Facts::new(cache.residence(), cache.device(), Origin::Cache, false);
         if bytes == 0 {
             return Ok(Self { block: Block::EMPTY, back: Back::NOBODY, facts });
         }
-        match cache.take(bytes, stream)? {
+        match cache.take_slowly(bytes, stream)? {
             Got::Plain(block) => {
                 let facts = Facts { origin: Origin::Pool, ..facts };
                 Ok(Self { block, back: Back::of(cache.pool(), bytes), facts })

@@ -118,7 +118,7 @@ impl Cache {
     pub(crate) fn take(&self, bytes: usize, stream: &Stream) -> Result<Got> {
         match self.take_quickly(bytes, stream) {
             Some(block) => Ok(Got::Block(block)),
-            None => self.take_slow(bytes, stream),
+            None => self.take_slowly(bytes, stream),
         }
     }
 
@@ -158,8 +158,9 @@ impl Cache {
         put.unwrap_or(false)
     }
 
+    /// As [`take`](Self::take), where it can't be had [quickly](Self::take_quickly).
     #[cold]
-    fn take_slow(&self, bytes: usize, stream: &Stream) -> Result<Got> {
+    pub(crate) fn take_slowly(&self, bytes: usize, stream: &Stream) -> Result<Got> {
         let driver = stream.driver();
         driver.check_callable()?;
         self.pool.check_stream(stream)?;

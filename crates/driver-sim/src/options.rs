@@ -66,6 +66,10 @@ pub struct SimOptions {
     /// Whether a query that answers `NOT_READY` lets one piece of queued work complete after it. Off, work completes
     /// only at a wait or when it is stepped, and a loop around a query doesn't end.
     pub queries_advance: bool,
+    /// Whether a copy into pageable host memory is done before its call returns, in its asynchronous forms as well. It
+    /// is documented that it may be so, and programs have come to count on it. Off, the memory is written when the
+    /// stream's work is waited for, so that a program that looks too early is found.
+    pub pageable_copies_wait: bool,
     /// Draws the order in which independent streams, and independent nodes of a graph, proceed, where more than one
     /// could.
     pub seed: u64,
@@ -89,6 +93,7 @@ impl Default for SimOptions {
             fabric: true,
             reuse_handles: false,
             queries_advance: false,
+            pageable_copies_wait: false,
             seed: 1,
             check_order: true,
             destructors: Destructors::AtOnce,

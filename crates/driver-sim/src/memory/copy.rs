@@ -357,6 +357,11 @@ impl Copy {
         matches!(self.source, End::Staged(_))
     }
 
+    /// Whether it writes pageable memory.
+    pub(super) const fn ends_pageable(&self) -> bool {
+        matches!(self.destination, End::Pageable(_))
+    }
+
     /// Whether neither side is a device's memory: then the driver copies before it returns.
     pub(super) fn is_on_host(&self, memory: &Memory) -> bool {
         self.touches_host(memory, &self.source) && self.touches_host(memory, &self.destination)

@@ -132,7 +132,10 @@ pub(super) fn enqueue(
 ) -> Answer {
     let waits = match form {
         Form::Blocking => copy.blocks(&turn.state.memory),
-        Form::Async => copy.is_on_host(&turn.state.memory),
+        Form::Async => {
+            let told = turn.state.options.pageable_copies_wait && copy.ends_pageable();
+            told || copy.is_on_host(&turn.state.memory)
+        }
     };
     let work = Work::OnState(Arc::new(move |state| copy.run(state)));
     let captured = turn.is_capturing(target).then(|| turn.told(request));

@@ -6,7 +6,7 @@ use cuhold_driver_sim::{
 };
 
 use crate::{
-    ask::{Asked, call, get, sim_with_context},
+    ask::{Asked, call, context, get, sim_with, sim_with_context},
     page_locked::host_alloc,
 };
 
@@ -158,6 +158,24 @@ fn pageable_memory_is_read_at_the_call_and_written_at_the_end() {
     call!(sim, cuStreamSynchronize(stream)).unwrap();
     // SAFETY: the array is alive and its copy done.
     assert_eq!(unsafe { pointer.cast::<[u8; 4]>().read() }, [1; 4]);
+}
+
+#[test]
+fn pageable_memory_is_written_before_the_call_returns_where_that_is_asked_for() {
+    let mut options = SimOptions::default();
+    options.pageable_copies_wait = true;
+    let sim = sim_with(options);
+    context(&sim);
+    let (address, stream) = (alloc(&sim, 4), stream(&sim));
+    let mut target = [0_u8; 4];
+    call!(sim, cuMemsetD8Async(address, 3, 4, stream)).unwrap();
+    assert_eq!(sim.pending(), 1);
+    call!(sim, cuMemcpyDtoHAsync_v2(target.as_mut_ptr().cast(), address, 4, stream)).unwrap();
+    assert_eq!((target, sim.pending()), ([3; 4], 0));
+
+    let pinned = host_alloc(&sim, 4, 0).unwrap();
+    call!(sim, cuMemcpyDtoHAsync_v2(pinned, address, 4, stream)).unwrap();
+    assert_eq!(sim.pending(), 1, "page-locked memory is written when the work is done");
 }
 
 #[test]

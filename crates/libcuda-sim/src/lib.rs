@@ -13,7 +13,9 @@
 //!
 //! Start reading at `export.rs`, then `process.rs`.
 
+mod background;
 mod export;
+mod kernels;
 mod plan;
 mod process;
 mod record;

@@ -6,6 +6,7 @@
 //! | `CUHOLD_SIM_PLAN` | the plan's file |
 //! | `CUHOLD_SIM_SEED` | a number, from which the order of work is drawn |
 //! | `CUHOLD_SIM_DEVICES` | how many devices there are |
+//! | `CUHOLD_SIM_BACKGROUND` | `1`: queued work runs on a thread of its own, beside the program; `0`: where it is waited for |
 //! | `CUHOLD_SIM_LOG` | a file that gets a line for each call |
 //! | `CUHOLD_SIM_REPORT` | a file that gets the report when the process ends |
 //!
@@ -18,14 +19,16 @@ use cuhold_driver_sim::{DeviceOptions, SimOptions};
 use cuhold_driver_sys::{CUresult, Call, Effect, Fault, Function, Version};
 use serde::Deserialize;
 
-use crate::export;
+use crate::{export, kernels::Body};
 
 /// What a process was told.
 pub(crate) struct Plan {
     pub(crate) options: SimOptions,
     pub(crate) faults: Vec<Fault>,
-    /// Kernels that take their parameters and do nothing.
-    pub(crate) kernels: Vec<String>,
+    /// Kernels by name, with what each of them does.
+    pub(crate) kernels: Vec<(String, Body)>,
+    /// Whether queued work runs on a thread of its own.
+    pub(crate) background: bool,
     pub(crate) log: Option<PathBuf>,
     pub(crate) report: Option<PathBuf>,
 }
@@ -42,8 +45,10 @@ struct Written {
     fabric: Option<bool>,
     reuse_handles: Option<bool>,
     queries_advance: Option<bool>,
+    pageable_copies_wait: Option<bool>,
     faults: Vec<WrittenFault>,
-    kernels: Vec<String>,
+    kernels: Vec<WrittenKernel>,
+    background: Option<bool>,
     log: Option<PathBuf>,
     report: Option<PathBuf>,
 }
@@ -54,6 +59,21 @@ struct Written {
 enum Devices {
     Alike(usize),
     Each(Vec<WrittenDevice>),
+}
+
+/// A kernel that does nothing, by its name alone, or what it does.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenKernel {
+    Idle(String),
+    Does(WrittenBody),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenBody {
+    name: String,
+    does: Body,
 }
 
 #[derive(Deserialize)]
@@ -89,12 +109,20 @@ enum WrittenEffect {
 
 impl Default for Plan {
     /// As [`SimOptions`], with C functions; and a query lets work go on, since a program that looks again and again can't
-    /// step it.
+    /// step it. Copies into pageable memory wait, as programs have come to expect.
     fn default() -> Self {
         let mut options = SimOptions::default();
         options.symbols = Some(export::address);
         options.queries_advance = true;
-        Self { options, faults: Vec::new(), kernels: Vec::new(), log: None, report: None }
+        options.pageable_copies_wait = true;
+        Self {
+            options,
+            faults: Vec::new(),
+            kernels: Vec::new(),
+            background: false,
+            log: None,
+            report: None,
+        }
     }
 }
 
@@ -123,6 +151,14 @@ impl Plan {
             plan.options.devices =
                 alike(devices).map_err(|e| format!("CUHOLD_SIM_DEVICES: {e}"))?;
         }
+        if let Some(background) = number("CUHOLD_SIM_BACKGROUND")? {
+            if background > 1 {
+                return Err(format!("CUHOLD_SIM_BACKGROUND is {background}, and neither 0 nor 1"));
+            }
+            plan.background = background == 1;
+        }
+        // What a query let run would run on the thread that asks.
+        plan.options.queries_advance &= !plan.background;
         plan.log = variable("CUHOLD_SIM_LOG").map(PathBuf::from).or(plan.log);
         plan.report = variable("CUHOLD_SIM_REPORT").map(PathBuf::from).or(plan.report);
         Ok(plan)
@@ -136,6 +172,8 @@ impl Plan {
         options.fabric = written.fabric.unwrap_or(options.fabric);
         options.reuse_handles = written.reuse_handles.unwrap_or(options.reuse_handles);
         options.queries_advance = written.queries_advance.unwrap_or(options.queries_advance);
+        options.pageable_copies_wait =
+            written.pageable_copies_wait.unwrap_or(options.pageable_copies_wait);
         match written.devices {
             None => {}
             Some(Devices::Alike(count)) => options.devices = alike(count)?,
@@ -145,7 +183,8 @@ impl Plan {
             }
         }
         self.faults = written.faults.iter().map(WrittenFault::fault).collect::<Result<_, _>>()?;
-        self.kernels = written.kernels;
+        self.kernels = written.kernels.into_iter().map(WrittenKernel::body).collect();
+        self.background = written.background.unwrap_or(self.background);
         (self.log, self.report) = (written.log, written.report);
         Ok(())
     }
@@ -168,6 +207,15 @@ fn within(devices: usize) -> Result<(), String> {
 fn alike(count: usize) -> Result<Vec<DeviceOptions>, String> {
     within(count)?;
     Ok(SimOptions::with_devices(count).devices)
+}
+
+impl WrittenKernel {
+    fn body(self) -> (String, Body) {
+        match self {
+            Self::Idle(name) => (name, Body::Nothing),
+            Self::Does(WrittenBody { name, does }) => (name, does),
+        }
+    }
 }
 
 impl WrittenDevice {

@@ -11,12 +11,12 @@ use std::{
 
 use cuhold_driver_sim::Sim;
 use cuhold_driver_sys::{
-    CUresult, Call, Hooked,
+    CUresult, Call, Hooked, Kind,
     process::{ExitHook, ForkWord, on_exit},
 };
 use parking_lot::Mutex;
 
-use crate::{plan::Plan, record::Recorder, report};
+use crate::{background::Background, plan::Plan, record::Recorder, report};
 
 /// What the exported functions call.
 pub(crate) type Api = Hooked<Sim, Recorder>;
@@ -30,6 +30,8 @@ struct Process {
     fork: ForkWord,
     initialized: AtomicBool,
     at_exit: Mutex<Option<ExitHook>>,
+    /// Where queued work runs, if it isn't to wait until it is waited for.
+    background: Option<Background>,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
@@ -63,7 +65,8 @@ impl Process {
             sim.faults().arm(fault);
         }
         for kernel in plan.kernels {
-            sim.register_kernel(kernel, |_| Ok(()));
+            let (name, body) = kernel;
+            sim.register_kernel(name, move |launch| body.run(launch));
         }
         Self {
             api: Hooked::new(sim.clone(), Recorder::new(plan.log, plan.report)),
@@ -72,6 +75,7 @@ impl Process {
             fork: ForkWord::new(),
             initialized: AtomicBool::new(false),
             at_exit: Mutex::new(None),
+            background: plan.background.then(Background::default),
         }
     }
 
@@ -90,6 +94,11 @@ impl Process {
         if call == Call::cuInit && status.is_success() {
             self.begin();
         }
+        if let Some(background) = &self.background
+            && matches!(call.columns().kind, Kind::Enqueue | Kind::Create | Kind::Destroy)
+        {
+            background.wake();
+        }
         status
     }
 
@@ -97,6 +106,11 @@ impl Process {
     fn begin(&'static self) {
         if !self.initialized.swap(true, Ordering::Relaxed) {
             *self.at_exit.lock() = Some(on_exit(|| self.end()));
+            if let Some(background) = &self.background
+                && let Err(error) = background.start(self.sim.clone())
+            {
+                report::say(&format!("no thread for queued work: {error}"));
+            }
         }
     }
 
@@ -104,5 +118,8 @@ impl Process {
     fn end(&self) {
         report::write(&self.sim, self.api.hook());
         self.sim.begin_exit();
+        if let Some(background) = &self.background {
+            background.end();
+        }
     }
 }

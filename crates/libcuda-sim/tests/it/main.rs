@@ -7,4 +7,8 @@ mod loaded;
 #[cfg(test)]
 mod place;
 #[cfg(test)]
+mod plan;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
 mod symbols;

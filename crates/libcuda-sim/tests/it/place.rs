@@ -10,14 +10,26 @@ use std::{
     },
 };
 
+/// A call of the driver, of which everything that it names is the test's own.
+macro_rules! call {
+    ($calls:expr, $name:ident($($argument:expr),* $(,)?)) => {{
+        let calls = $calls;
+        // SAFETY: *pointers*, *handles*, *calls back*: all of the test's own, alive, and as the function asks for them; the
+        // simulated driver survives a handle that ended.
+        unsafe { calls.$name($($argument),*) }
+    }};
+}
+pub(crate) use call;
+
 const MARK: &str = "CUHOLD_TEST_ALONE";
 
 /// What decides which driver is found and what it is like: not inherited.
-const DECISIVE: [&str; 7] = [
+const DECISIVE: [&str; 8] = [
     "CUHOLD_LIBCUDA",
     "CUHOLD_SIM_PLAN",
     "CUHOLD_SIM_SEED",
     "CUHOLD_SIM_DEVICES",
+    "CUHOLD_SIM_BACKGROUND",
     "CUHOLD_SIM_LOG",
     "CUHOLD_SIM_REPORT",
     "LD_LIBRARY_PATH",
@@ -70,6 +82,13 @@ impl Program {
     pub(crate) fn with(mut self, variable: &str, value: impl AsRef<Path>) -> Self {
         self.0.env(variable, value.as_ref());
         self
+    }
+
+    /// Has it read this plan.
+    pub(crate) fn with_plan(self, json: &str) -> Self {
+        let plan = fresh("plan").join("plan.json");
+        fs::write(&plan, json).unwrap();
+        self.with("CUHOLD_SIM_PLAN", plan)
     }
 
     /// Runs it; the test must pass there. Gives what it wrote to its standard error.

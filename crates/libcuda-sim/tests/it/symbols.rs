@@ -36,11 +36,22 @@ fn exported(library: &Library, symbol: &str) -> Option<*mut c_void> {
 
 /// Status, address and reason.
 fn ask(library: &Library, name: &CStr, version: c_int) -> (c_uint, *mut c_void, c_uint) {
+    ask_with(library, name, version, 0)
+}
+
+/// The same with flags.
+fn ask_with(
+    library: &Library,
+    name: &CStr,
+    version: c_int,
+    flags: u64,
+) -> (c_uint, *mut c_void, c_uint) {
     // SAFETY: this is the signature of CUDA 12.0 for this symbol.
     let lookup = unsafe { library.get::<Lookup12>("cuGetProcAddress_v2") }.unwrap();
     let (mut address, mut reason) = (ptr::without_provenance_mut(7), 9);
     // SAFETY: the name is terminated, both results are writable.
-    let status = unsafe { lookup(name.as_ptr(), &raw mut address, version, 0, &raw mut reason) };
+    let status =
+        unsafe { lookup(name.as_ptr(), &raw mut address, version, flags, &raw mut reason) };
     (status, address, reason)
 }
 
@@ -88,6 +99,53 @@ fn what_is_missing_is_success_with_null_and_a_reason_and_a_version_too_new_is_re
     assert_eq!(ask(&library, c"cuCtxCreate", 11_000), (SUCCESS, ptr::null_mut(), 2));
     let untouched = ptr::without_provenance_mut(7);
     assert_eq!(ask(&library, c"cuCtxCreate", 99_000), (INVALID_VALUE, untouched, 9));
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the look-up found is called as a C program calls it"
+)]
+fn with_the_flag_a_null_stream_is_the_thread_s_own() {
+    type Init = unsafe extern "C" fn(c_uint) -> c_uint;
+    type Create = unsafe extern "C" fn(*mut *mut c_void, *mut c_void, c_uint, c_int) -> c_uint;
+    type GetId = unsafe extern "C" fn(usize, *mut u64) -> c_uint;
+
+    let library = library();
+    // SAFETY: this is the function's signature.
+    let init = unsafe { library.get::<Init>("cuInit") }.unwrap();
+    // SAFETY: as above.
+    let create = unsafe { library.get::<Create>("cuCtxCreate_v4") }.unwrap();
+    // SAFETY: the call takes no pointer.
+    assert_eq!(unsafe { init(0) }, SUCCESS);
+    let mut context = ptr::null_mut();
+    // SAFETY: the result is writable; no parameters are a context without any.
+    assert_eq!(unsafe { create(&raw mut context, ptr::null_mut(), 0, 0) }, SUCCESS);
+
+    let id_by = |address: *mut c_void, stream| {
+        // SAFETY: it is `cuStreamGetId`, whose signature this is.
+        let get_id = unsafe { core::mem::transmute::<*mut c_void, GetId>(address) };
+        let mut id = 0;
+        // SAFETY: the result is writable; the stream is one of CUDA's own.
+        assert_eq!(unsafe { get_id(stream, &raw mut id) }, SUCCESS);
+        id
+    };
+    let (_, usual, _) = ask(&library, c"cuStreamGetId", 13_000);
+    let (_, per_thread, _) = ask_with(&library, c"cuStreamGetId", 13_000, 2);
+    let (legacy, own) = (id_by(usual, 1), id_by(usual, 2));
+    assert_ne!(legacy, own);
+    assert_eq!((id_by(usual, 0), id_by(per_thread, 0)), (legacy, own));
+    assert_eq!((id_by(per_thread, 1), id_by(per_thread, 2)), (legacy, own));
+
+    // What is given no stream is the same function either way, and so is what ends one.
+    for name in [c"cuInit", c"cuStreamCreate", c"cuStreamDestroy"] {
+        let asked = ask_with(&library, name, 13_000, 2);
+        assert_eq!(asked, ask(&library, name, 13_000), "{name:?}");
+    }
+    assert_ne!(
+        ask_with(&library, c"cuLaunchKernelEx", 13_000, 2),
+        ask(&library, c"cuLaunchKernelEx", 13_000)
+    );
 }
 
 #[test]

@@ -9,7 +9,22 @@ from walking import run
 PACKAGES = ("bindings", "core")
 
 
+def no_driver():
+    """Why there is no driver to walk on; nothing if there is one."""
+    from cuda.bindings import driver
+
+    try:
+        status = driver.cuInit(0)[0]
+    except Exception as why:  # the packages say so by exceptions of several kinds
+        return str(why)
+    return None if status == driver.CUresult.CUDA_SUCCESS else f"cuInit answered {status.name}"
+
+
 def main(packages):
+    why = no_driver()
+    if why:
+        print(f"there is no driver to walk on: {why}")
+        return 2
     well = True
     for package in packages or PACKAGES:
         importlib.import_module(package)

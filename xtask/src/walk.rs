@@ -169,7 +169,7 @@ mod tests {
         assert!(!kernels.is_empty());
         let calls = fs::read_to_string(walk.join("bindings/calls.py")).unwrap();
         for kernel in kernels {
-            let entry = format!(".entry {}(", kernel.as_str().unwrap());
+            let entry = format!(".entry {}(", kernel["name"].as_str().unwrap());
             assert!(calls.contains(&entry), "{entry}");
         }
     }

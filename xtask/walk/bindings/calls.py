@@ -113,16 +113,16 @@ def new_pool(shared=False):
     return ask("cuMemPoolCreate", properties)
 
 
-# A kernel that adds a number to each word of an array, for any device: `add_to_words(words, value, count)`.
-ADD_PTX = b"""
+# A kernel that puts a number into each word of an array, for any device: `fill_words(words, value, count)`.
+FILL_PTX = b"""
 .version 7.0
 .target sm_70
 .address_size 64
 .visible .global .align 4 .u32 steps;
-.visible .entry add_to_words(.param .u64 words, .param .u32 value, .param .u32 count)
+.visible .entry fill_words(.param .u64 words, .param .u32 value, .param .u32 count)
 {
     .reg .pred p;
-    .reg .b32 r<8>;
+    .reg .b32 r<7>;
     .reg .b64 d<5>;
     ld.param.u64 d1, [words];
     ld.param.u32 r1, [value];
@@ -136,9 +136,7 @@ ADD_PTX = b"""
     cvta.to.global.u64 d2, d1;
     mul.wide.u32 d3, r6, 4;
     add.s64 d4, d2, d3;
-    ld.global.u32 r7, [d4];
-    add.u32 r7, r7, r1;
-    st.global.u32 [d4], r7;
+    st.global.u32 [d4], r1;
 DONE:
     ret;
 }

@@ -5,9 +5,9 @@ import ctypes
 from cuda.core import LaunchConfig, Linker, LinkerOptions, ObjectCode, Program, launch
 from cuda.pathfinder import DynamicLibNotFoundError
 
-from bindings.calls import ADD_PTX
-from core.things import add_kernel, device, read
-from walking import Lack, Skip, expect, raises, step
+from bindings.calls import FILL_PTX
+from core.things import fill_kernel, device, read
+from walking import Skip, expect, raises, step
 
 WORDS = 100
 
@@ -20,7 +20,7 @@ def arguments(buffer, value, count=WORDS):
 @step("a kernel tells its parameters and attributes")
 def _():
     device()
-    kernel = add_kernel()
+    kernel = fill_kernel()
     expect(kernel.num_arguments, 3)
     expect([(one.offset, one.size) for one in kernel.arguments_info], [(0, 8), (8, 4), (12, 4)])
     expect(kernel.attributes.max_threads_per_block >= 32, True)
@@ -30,35 +30,22 @@ def _():
 @step("a kernel that isn't there, and code that is none, are errors")
 def _():
     device()
-    code = ObjectCode.from_ptx(ADD_PTX.rstrip(b"\0"))
-    raises(Exception, lambda: code.get_kernel("subtract_from_words"), "NOT_FOUND")
+    code = ObjectCode.from_ptx(FILL_PTX.rstrip(b"\0"))
+    raises(Exception, lambda: code.get_kernel("no_such_kernel"), "NOT_FOUND")
     raises(Exception, lambda: ObjectCode.from_cubin(b"no cubin").get_kernel("any"))
 
 
-@step("a launch is taken with its configuration and parameters")
+@step("a kernel fills the words that it is given, each launch behind the one before")
 def _():
     first = device()
     stream = first.create_stream()
     buffer = first.allocate(4 * WORDS, stream=stream)
     buffer.fill(0, stream=stream)
-    launch(stream, LaunchConfig(grid=4, block=32), add_kernel(), *arguments(buffer, 3))
-    stream.sync()
-    buffer.close(stream)
-
-
-@step(
-    "a kernel adds to the words that it is given",
-    Lack("kernels of a plan do nothing", "answer: found"),
-)
-def _():
-    first = device()
-    stream = first.create_stream()
-    buffer = first.allocate(4 * WORDS, stream=stream)
-    buffer.fill(0, stream=stream)
-    kernel = add_kernel()
-    for value in (3, 4):
-        launch(stream, LaunchConfig(grid=4, block=32), kernel, *arguments(buffer, value))
-    expect(read(buffer, stream), b"\7\0\0\0" * WORDS)
+    kernel = fill_kernel()
+    for value, count in ((3, WORDS), (4, WORDS // 2)):
+        launch(stream, LaunchConfig(grid=4, block=32), kernel, *arguments(buffer, value, count))
+    half = WORDS // 2
+    expect(read(buffer, stream), b"\4\0\0\0" * half + b"\3\0\0\0" * half)
     buffer.close(stream)
 
 
@@ -68,31 +55,31 @@ def _():
     stream = first.create_stream()
     buffer = first.allocate(4 * WORDS, stream=stream)
     config = LaunchConfig(grid=1, block=4096)
-    raises(Exception, lambda: launch(stream, config, add_kernel(), *arguments(buffer, 1)))
+    raises(Exception, lambda: launch(stream, config, fill_kernel(), *arguments(buffer, 1)))
     stream.sync()
 
 
 CPP = """
-extern "C" __global__ void add_to_words(unsigned* words, unsigned value, unsigned count) {
+extern "C" __global__ void fill_words(unsigned* words, unsigned value, unsigned count) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) words[i] += value;
+    if (i < count) words[i] = value;
 }
 """
 
 
-@step("C++ is compiled for the device, and its kernel is found and launched")
+@step("C++ is compiled for the device, and its kernel does what it says")
 def _():
     first = device()
     try:
         code = Program(CPP, "c++").compile("cubin")
     except DynamicLibNotFoundError as why:
         raise Skip("there is no NVRTC") from why
-    kernel = code.get_kernel("add_to_words")
+    kernel = code.get_kernel("fill_words")
     expect(kernel.num_arguments, 3)
     stream = first.create_stream()
     buffer = first.allocate(4 * WORDS, stream=stream)
     launch(stream, LaunchConfig(grid=4, block=32), kernel, *arguments(buffer, 1))
-    stream.sync()
+    expect(read(buffer, stream), b"\1\0\0\0" * WORDS)
     buffer.close(stream)
 
 
@@ -100,5 +87,5 @@ def _():
 def _():
     first = device()
     options = LinkerOptions(arch=f"sm_{first.arch}")
-    code = Linker(ObjectCode.from_ptx(ADD_PTX.rstrip(b"\0")), options=options).link("cubin")
-    expect(code.get_kernel("add_to_words").num_arguments, 3)
+    code = Linker(ObjectCode.from_ptx(FILL_PTX.rstrip(b"\0")), options=options).link("cubin")
+    expect(code.get_kernel("fill_words").num_arguments, 3)

@@ -4,7 +4,7 @@ import ctypes
 
 from cuda.core import Device, LegacyPinnedMemoryResource, ObjectCode
 
-from bindings.calls import ADD_PTX
+from bindings.calls import FILL_PTX
 from walking import Skip
 
 MIB = 1 << 20
@@ -34,6 +34,6 @@ def read(buffer, stream):
     return found
 
 
-def add_kernel():
-    """The kernel that adds a number to words."""
-    return ObjectCode.from_ptx(ADD_PTX.rstrip(b"\0")).get_kernel("add_to_words")
+def fill_kernel():
+    """The kernel that fills words."""
+    return ObjectCode.from_ptx(FILL_PTX.rstrip(b"\0")).get_kernel("fill_words")

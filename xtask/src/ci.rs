@@ -3,7 +3,7 @@
 //! `.ci/run` installs what a bare machine lacks and calls this; there is no other logic.
 
 use crate::{
-    Result, codegen, figures,
+    Result, codegen, cudarc_tests, figures,
     mutants::{self, Score},
     tally::Tally,
     tidy, walk, wheels, workspace,
@@ -45,6 +45,7 @@ const STEPS: &[Step] = &[
     ("test", test),
     ("test-features", test_features),
     ("mutants", take_out),
+    ("cudarc-tests", run_cudarc_tests),
     ("doc", doc),
     ("codegen", check_codegen),
     ("tour", tour),
@@ -174,6 +175,14 @@ fn with_compilers(command: &mut Command) {
 fn take_out(ci: &mut Ci) -> Result<Ended> {
     ci.mutants = Some(mutants::run()?);
     Ok(Ended::Well)
+}
+
+/// Programs that nobody here wrote, on the simulated driver's library. Its own tests are among those of the workspace.
+fn run_cudarc_tests(_: &mut Ci) -> Result<Ended> {
+    if let Err(reason) = wheels::fetch(wheels::NVRTC) {
+        return Ok(Ended::Skipped(reason));
+    }
+    cudarc_tests::run().map(|_counts| Ended::Well)
 }
 
 fn doc(_: &mut Ci) -> Result<Ended> {

@@ -10,6 +10,7 @@ mod bench_report;
 mod bundle;
 mod ci;
 mod codegen;
+mod cudarc_tests;
 mod date;
 mod figures;
 mod gpu;
@@ -62,6 +63,8 @@ enum Task {
     },
     /// Builds the simulated driver as a shared library, under the names by which programs look for a driver.
     LibcudaSim(libcuda_sim::Options),
+    /// Runs cudarc's own tests, from its published package, on that library.
+    CudarcTests,
     /// Takes mechanisms of the failure policy out, one at a time, and sees whether a test notices.
     Mutants,
     /// The tests under the address and thread sanitizers, and under Miri what it can take.
@@ -91,6 +94,7 @@ pub fn xtask() -> ExitCode {
         Task::Codegen { check } => codegen::run(check),
         Task::Facts { arguments } => facts(&arguments),
         Task::LibcudaSim(options) => libcuda_sim::run(&options),
+        Task::CudarcTests => cudarc_tests::run().map(drop),
         Task::Mutants => mutants::run().map(drop),
         Task::Sanitize(options) => sanitize::run(&options),
         Task::Figures => figures::run(),

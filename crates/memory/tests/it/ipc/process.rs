@@ -302,8 +302,10 @@ fn stress(device: &Device, channel: &mut IpcChannel, rounds: usize) {
     channel.set_timeout(Some(LONG)).unwrap();
     let pool = ImportedPool::receive(device, channel).unwrap();
     let descriptors: Vec<_> = (0..4).map(|_| channel.receive_buffer().unwrap()).collect();
+    let homes: Vec<_> =
+        (0..THREADS).map(|_| [(); 2].map(|()| device.new_stream().unwrap())).collect();
     let import_and_drop = &|number: usize| {
-        let homes = [device.new_stream().unwrap(), device.new_stream().unwrap()];
+        let homes = &homes[number];
         for round in 0..rounds {
             let which = (number + round) % descriptors.len();
             let home = &homes[round % 2];
@@ -313,13 +315,14 @@ fn stress(device: &Device, channel: &mut IpcChannel, rounds: usize) {
                 assert!(read.iter().all(|word| *word as usize == which));
             }
         }
-        homes.iter().for_each(|home| home.synchronize().unwrap());
     };
     thread::scope(|scope| {
         for number in 0..THREADS {
             scope.spawn(move || import_and_drop(number));
         }
     });
+    // Here and not in the threads: who ends last frees on the stream of the first, which may be a thread's that is over.
+    homes.iter().flatten().for_each(|home| home.synchronize().unwrap());
     assert_eq!(pool.mapped_buffers(), 0);
     say(channel, b"done");
     drop(pool);

@@ -88,14 +88,17 @@ fn score(told: bool) -> Result<Score> {
     Ok(score)
 }
 
-/// The packages whose tests the table names.
-fn packages() -> BTreeSet<&'static str> {
-    mutants().map(|mutant| mutant.test.package).collect()
+/// What the tests that the table names have, each once.
+fn each(of: impl Fn(&Test) -> &'static str) -> BTreeSet<&'static str> {
+    mutants().map(|mutant| of(&mutant.test)).collect()
 }
 
 fn build() -> Result<Vec<Executable>> {
-    let mut command = workspace::cargo(&["test", "--no-run", "--lib", "--test", "it"]);
-    for package in packages() {
+    let mut command = workspace::cargo(&["test", "--no-run", "--lib"]);
+    for target in each(|test| test.target).into_iter().filter(|target| *target != "lib") {
+        command.args(["--test", target]);
+    }
+    for package in each(|test| test.package) {
         command.args(["-p", package]);
     }
     let target = workspace::target().join("mutants");

@@ -20,7 +20,8 @@ pub(crate) struct KernelInfo {
     pub(crate) static_shared_bytes: u32,
     pub(crate) constant_bytes: u32,
     pub(crate) local_bytes: u32,
-    /// Registers a thread needs. For PTX this is the simulator's own estimate: the registers that the kernel declares.
+    /// Registers a thread needs. For PTX this is the simulator's own estimate: the registers that the kernel declares, at most
+    /// as many as a block of any size has room for.
     pub(crate) registers: u32,
     /// Cluster dimensions that the code requires.
     pub(crate) cluster: Option<(u32, u32, u32)>,

@@ -14,6 +14,12 @@ use super::image::{Image, KernelInfo, Param};
 use cuhold_driver_sys::CUresult;
 use lex::{Kind, Token, first, lex, whole};
 
+/// The fewest registers that a kernel is taken to need.
+const REGISTERS_LEAST: u32 = 16;
+/// The most that one is taken to need that sets no limit itself. PTX declares a register for each value, and a compiler lets
+/// many values share one: how many are left isn't known here, so no block is refused for them. With 64 the largest fits.
+const REGISTERS_MOST: u32 = 64;
+
 /// Whether a text says that it is PTX: its first word is `.version`.
 pub(super) fn is_ptx(text: &str) -> bool {
     first(text) == Some(Kind::Dot(".version"))
@@ -183,7 +189,8 @@ impl<'a> Reader<'_, 'a> {
         let body = self.body()?;
         kernel.static_shared_bytes = body.shared_bytes;
         kernel.local_bytes = body.local_bytes;
-        kernel.registers = body.registers.clamp(16, registers_max.unwrap_or(255).clamp(16, 255));
+        let most = registers_max.unwrap_or(REGISTERS_MOST).clamp(REGISTERS_LEAST, 255);
+        kernel.registers = body.registers.clamp(REGISTERS_LEAST, most);
         Some(kernel)
     }
 

@@ -86,6 +86,14 @@ fn limits_and_static_memory_are_read() {
 }
 
 #[test]
+fn registers_that_are_declared_are_shared_by_a_compiler_unless_the_kernel_sets_a_limit() {
+    let many = ".visible .entry f() { .reg .b32 %r<900>; ret; }";
+    assert_eq!(kernel(many).registers, 64);
+    let limited = ".visible .entry f() .maxnreg 128 { .reg .b32 %r<900>; ret; }";
+    assert_eq!(kernel(limited).registers, 128);
+}
+
+#[test]
 fn variables_have_a_size_and_what_they_start_with() {
     let image = read_with_header(
         ".visible .global .align 4 .u32 counter = 7;

@@ -221,23 +221,37 @@ impl Cache {
     /// Closes a lane: what is cached goes back, and what comes back later does, too.
     fn close(&self, lane: &Arc<Lane>, is_last_try: bool) {
         let driver = lane.stream().driver();
-        let object = |ptr| Object { kind: ObjectKind::PoolMemory, raw: ptr, id: driver.next_id() };
         let _: bool = lane.shelf().steal(true);
         let mut errors = Vec::new();
         let (_, is_refused) = self.clear(lane, 0, &mut |error| errors.push(error));
         for error in errors {
-            crate::allocation::warn_of_error(driver, object(0), &error);
+            let object = Object { kind: ObjectKind::PoolMemory, raw: 0, id: driver.next_id() };
+            crate::allocation::warn_of_error(driver, object, &error);
         }
         if is_refused && is_last_try {
+            Self::leak_all(lane);
+        }
+        self.end_if_done(lane);
+    }
+
+    /// Lets go of all blocks on the shelf of a lane that can't be given back, and tells of each.
+    #[cold]
+    fn leak_all(lane: &Lane) {
+        let driver = lane.stream().driver();
+        loop {
             let mut over = Over::new();
             lane.shelf().clear(0, &mut over);
+            if over.is_empty() {
+                return;
+            }
             for (class, ptr) in over.iter() {
                 lane.shelf().part(class);
-                let warning = CudaWarning::note(object(ptr), order::CAPTURED);
+                let object =
+                    Object { kind: ObjectKind::PoolMemory, raw: ptr, id: driver.next_id() };
+                let warning = CudaWarning::note(object, order::CAPTURED);
                 driver.warn(warning.with_fate(Fate::Leaked));
             }
         }
-        self.end_if_done(lane);
     }
 
     /// Closes the lanes of streams that nobody else has any more.
